@@ -1,0 +1,1 @@
+SELECT * FROM usertable WHERE ycsb_key = 'user' || :key::text;

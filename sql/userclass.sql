@@ -1,0 +1,81 @@
+-- Types, operator classes and families of other makers.
+\getenv abs_srcdir PG_ABS_SRCDIR
+\set helpers :abs_srcdir '/test/server/helpers.sql'
+\i :helpers
+
+-- A user-made class with an order of its own: by last digit, then by value.
+CREATE FUNCTION digit_cmp(int, int) RETURNS int LANGUAGE sql IMMUTABLE STRICT AS
+	$$ SELECT CASE WHEN $1 % 10 <> $2 % 10 THEN sign($1 % 10 - $2 % 10)::int ELSE sign($1 - $2)::int END $$;
+CREATE FUNCTION digit_lt(int, int) RETURNS bool LANGUAGE plpgsql IMMUTABLE STRICT AS $$ BEGIN RETURN scratch.digit_cmp($1, $2) < 0; END $$;
+CREATE FUNCTION digit_le(int, int) RETURNS bool LANGUAGE plpgsql IMMUTABLE STRICT AS $$ BEGIN RETURN scratch.digit_cmp($1, $2) <= 0; END $$;
+CREATE FUNCTION digit_eq(int, int) RETURNS bool LANGUAGE plpgsql IMMUTABLE STRICT AS $$ BEGIN RETURN scratch.digit_cmp($1, $2) = 0; END $$;
+CREATE FUNCTION digit_ge(int, int) RETURNS bool LANGUAGE plpgsql IMMUTABLE STRICT AS $$ BEGIN RETURN scratch.digit_cmp($1, $2) >= 0; END $$;
+CREATE FUNCTION digit_gt(int, int) RETURNS bool LANGUAGE plpgsql IMMUTABLE STRICT AS $$ BEGIN RETURN scratch.digit_cmp($1, $2) > 0; END $$;
+CREATE OPERATOR <# (LEFTARG = int, RIGHTARG = int, FUNCTION = digit_lt, COMMUTATOR = ># , NEGATOR = >=#);
+CREATE OPERATOR <=# (LEFTARG = int, RIGHTARG = int, FUNCTION = digit_le, COMMUTATOR = >=#, NEGATOR = >#);
+CREATE OPERATOR =# (LEFTARG = int, RIGHTARG = int, FUNCTION = digit_eq, COMMUTATOR = =#, MERGES);
+CREATE OPERATOR >=# (LEFTARG = int, RIGHTARG = int, FUNCTION = digit_ge, COMMUTATOR = <=#, NEGATOR = <#);
+CREATE OPERATOR ># (LEFTARG = int, RIGHTARG = int, FUNCTION = digit_gt, COMMUTATOR = <#, NEGATOR = <=#);
+CREATE OPERATOR CLASS digit_ops FOR TYPE int USING btree AS OPERATOR 1 <#, OPERATOR 2 <=#, OPERATOR 3 =#, OPERATOR 4 >=#, OPERATOR 5 >#, FUNCTION 1 digit_cmp(int, int);
+CREATE OPERATOR CLASS digit_ops FOR TYPE int USING numa_btree AS OPERATOR 1 <#, OPERATOR 2 <=#, OPERATOR 3 =#, OPERATOR 4 >=#, OPERATOR 5 >#, FUNCTION 1 digit_cmp(int, int);
+SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'digit_ops' AND opcmethod = (SELECT oid FROM pg_am WHERE amname = 'numa_btree');
+CREATE TABLE d (a int);
+INSERT INTO d SELECT g * 7 % 500 FROM generate_series(1, 1000) g;
+CREATE INDEX d_a ON d USING numa_btree (a digit_ops);
+INSERT INTO d SELECT g * 7 % 500 FROM generate_series(1001, 1500) g;
+DELETE FROM d WHERE a % 9 = 0; VACUUM d;
+SELECT q, nm_test.compare(q) FROM unnest(ARRAY['SELECT a FROM d ORDER BY a USING <#', 'SELECT a FROM d ORDER BY a USING >#',
+	'SELECT a FROM d WHERE a <# 13', 'SELECT a FROM d WHERE a >=# 488 ORDER BY a USING >#', 'SELECT a FROM d WHERE a =# 77',
+	'SELECT a FROM d WHERE a >=# 3 AND a <=# 103 ORDER BY a USING <#']) q;
+-- Rows that the order does not tell apart keep their own values.
+CREATE FUNCTION mod_cmp(int, int) RETURNS int LANGUAGE sql IMMUTABLE STRICT AS $$ SELECT sign($1 % 5 - $2 % 5)::int $$;
+CREATE FUNCTION mod_eq(int, int) RETURNS bool LANGUAGE sql IMMUTABLE STRICT AS $$ SELECT $1 % 5 = $2 % 5 $$;
+CREATE OPERATOR =% (LEFTARG = int, RIGHTARG = int, FUNCTION = mod_eq, COMMUTATOR = =%);
+CREATE OPERATOR CLASS mod_ops FOR TYPE int USING numa_btree AS OPERATOR 3 =%, FUNCTION 1 mod_cmp(int, int);
+CREATE TABLE m AS SELECT generate_series(0, 99) AS a;
+CREATE INDEX m_a ON m USING numa_btree (a mod_ops);
+VACUUM m;
+SELECT nm_test.compare('SELECT a FROM m WHERE a =% 3');
+-- A class must have its comparison function.
+CREATE OPERATOR CLASS bad_ops FOR TYPE int USING numa_btree AS OPERATOR 3 =;
+SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'bad_ops';
+SELECT left(e, 5) FROM nm_test.err('CREATE TABLE bad (a int); CREATE INDEX ON bad USING numa_btree (a bad_ops)') e WHERE e !~ '^(DETAIL|HINT)';
+-- A comparison function that raises: the statement fails, the index stays sound.
+CREATE FUNCTION touchy_cmp(int, int) RETURNS int LANGUAGE plpgsql IMMUTABLE STRICT AS
+	$$ BEGIN IF $1 = 13 OR $2 = 13 THEN RAISE 'unlucky'; END IF; RETURN sign($1 - $2); END $$;
+CREATE OPERATOR CLASS touchy_ops FOR TYPE int USING numa_btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 touchy_cmp(int, int);
+CREATE TABLE touchy (a int);
+CREATE INDEX touchy_a ON touchy USING numa_btree (a touchy_ops);
+INSERT INTO touchy SELECT g FROM generate_series(20, 400) g;
+SELECT * FROM nm_test.err('INSERT INTO touchy VALUES (13)');
+INSERT INTO touchy SELECT g FROM generate_series(14, 19) g;
+SELECT nm_test.compare('SELECT a FROM touchy WHERE a > 15 ORDER BY a');
+SET enable_seqscan = off; SET enable_bitmapscan = off;
+SELECT * FROM nm_test.err('SELECT count(*) FROM touchy WHERE a = 13');
+RESET enable_seqscan; RESET enable_bitmapscan;
+SELECT nm_test.compare('SELECT a FROM touchy WHERE a > 15 ORDER BY a');
+-- A domain and an array of composites take the class of what they are made of.
+CREATE DOMAIN posint AS int CHECK (VALUE > 0);
+CREATE TYPE comp AS (x int, y text);
+CREATE TABLE dom (p posint, c comp[]);
+INSERT INTO dom SELECT g, ARRAY[ROW(g % 7, 'y')::comp] FROM generate_series(1, 200) g;
+CREATE INDEX dom_p ON dom USING numa_btree (p);
+CREATE INDEX dom_c ON dom USING numa_btree (c);
+SELECT nm_test.compare('SELECT p FROM dom WHERE p > 190 ORDER BY p');
+SELECT nm_test.compare('SELECT c FROM dom WHERE c > ARRAY[ROW(5, ''y'')::comp]');
+-- A type without a class is refused as btree refuses it.
+SELECT * FROM nm_test.err('CREATE TABLE pt (p point); CREATE INDEX ON pt USING numa_btree (p)');
+
+-- clone_opclass brings a class of another extension, refresh_opclasses what came later.
+CREATE EXTENSION citext SCHEMA scratch;
+CREATE TABLE ct (c citext);
+INSERT INTO ct SELECT ('{alpha,ALPHA,Beta,beta,gamma}'::text[])[1 + g % 5] FROM generate_series(1, 100) g;
+SELECT numa.clone_opclass('citext_ops') IS NOT NULL AS cloned;
+CREATE INDEX ct_c ON ct USING numa_btree (c);
+SELECT nm_test.compare('SELECT c::text FROM ct WHERE c = ''BETA''');
+SELECT nm_test.compare('SELECT c::text COLLATE "C" AS c FROM ct WHERE c > ''alpha''');
+SELECT numa.btree_check('ct_c');
+SELECT * FROM nm_test.check_all();
+
+SET client_min_messages = warning;
+DROP SCHEMA scratch, nm_test CASCADE;

@@ -1,0 +1,290 @@
+/*-------------------------------------------------------------------------
+ *
+ * unique.c
+ *	  Uniqueness: search, look into the heap, insert, with no gap between.
+ *
+ * nbtree closes the gap with the lock on the first leaf that may hold the key.
+ * Here that leaf's logical id picks one of NM_NUM_STRIPES LWLocks, which is
+ * held exclusively over search, heap check and insert.  The leaf may split
+ * between finding its id and inserting; then another process may hold another
+ * stripe for the same key.  So the id is given to the insert as a guard: the
+ * entry goes in only if, in the version-lock section that inserts, that leaf is
+ * still the first one for the key.  Of two processes that took different
+ * stripes for one key, at most one has the id that is right at its insert, and
+ * the other starts over.
+ *
+ * Locks: at most one stripe, never while waiting for a transaction or for a
+ * load; below it only heap buffers and the pool.
+ *
+ * IDENTIFICATION
+ *	  src/am/unique.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "am/am.h"
+#include "am/unique.h"
+
+#include "access/genam.h"
+#include "access/tableam.h"
+#include "migrator/migrator.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+typedef enum NmVerdict
+{
+	NM_UNIQUE,					/* no conflict: insert */
+	NM_CONFLICT,				/* PARTIAL: possibly not unique */
+	NM_DUPLICATE,				/* definite: raise */
+	NM_WAIT,					/* for *xwait, then start over */
+	NM_RETRY					/* the tree went away: start over */
+} NmVerdict;
+
+static NmVerdict check_conflicts(NmIndex *idx, NmTree *tree, Relation heap,
+								 const NmItem *item, ItemPointer tid,
+								 IndexUniqueCheck check, bool *found,
+								 TransactionId *xwait, uint32 *token);
+static NmVerdict check_row(Relation heap, ItemPointer tid, uint64 other,
+						   IndexUniqueCheck check, bool *dead,
+						   TransactionId *xwait, uint32 *token);
+static void report_violation(NmIndex *idx, Relation index, Relation heap,
+							 const NmItem *item) pg_attribute_noreturn();
+static inline LWLock *stripe_of(NmIndex *idx, uint64 lid);
+
+static inline LWLock *
+stripe_of(NmIndex *idx, uint64 lid)
+{
+	uint64		h = (lid + idx->slot->identity) * UINT64CONST(0x9E3779B97F4A7C15);
+
+	return NmLock(NM_LOCK_STRIPE0 + (h >> 32) % NM_NUM_STRIPES);
+}
+
+bool
+nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
+				 const NmItem *item, ItemPointer tid, IndexUniqueCheck check)
+{
+	uint64		t = nm_tid_encode(tid);
+	NmBound		first;
+
+	if (idx->batch == NULL)
+		idx->batch = MemoryContextAlloc(TopMemoryContext, sizeof(NmBatch));
+
+	memset(&first, 0, sizeof(first));
+	first.item = *item;
+	first.tid = NM_TID_MIN;
+
+	for (;;)
+	{
+		NmTree	   *tree = nm_index_tree(idx);
+		uint64		lid;
+		LWLock	   *stripe;
+		NmVerdict	verdict;
+		NmStatus	st = NM_OK;
+		NmPageNo	leaf = NM_NO_PAGE;
+		bool		found = false;
+		TransactionId xwait = InvalidTransactionId;
+		uint32		token = 0;
+
+		CHECK_FOR_INTERRUPTS();
+
+		/*
+		 * Whatever the state, uniqueness needs all entries.  The row being
+		 * added is left out by the load; a deferred recheck's row is an old
+		 * one and must be there.
+		 */
+		if (tree == NULL)
+			tree = nm_index_load(idx, index, heap,
+								 check == UNIQUE_CHECK_EXISTING ? NULL : tid);
+		if (index->rd_options)
+			tree->arena = nm_index_arena(index);
+
+		st = nm_tree_first_leaf(tree, &first, &lid);
+		if (st == NM_GONE || st == NM_STALE)
+			continue;
+		if (st != NM_OK)
+			elog(ERROR, "unexpected status %d while searching index \"%s\"",
+				 (int) st, RelationGetRelationName(index));
+
+		stripe = stripe_of(idx, lid);
+		LWLockAcquire(stripe, LW_EXCLUSIVE);
+
+		verdict = check_conflicts(idx, tree, heap, item, tid, check, &found, &xwait, &token);
+		if (verdict == NM_UNIQUE || verdict == NM_CONFLICT)
+		{
+			if (check != UNIQUE_CHECK_EXISTING)
+				st = nm_tree_insert(tree, item, t, &lid, &leaf);
+		}
+		LWLockRelease(stripe);
+
+		switch (verdict)
+		{
+			case NM_UNIQUE:
+			case NM_CONFLICT:
+				break;
+			case NM_DUPLICATE:
+				report_violation(idx, index, heap, item);
+				break;			/* not reached */
+			case NM_WAIT:
+				if (token)
+					SpeculativeInsertionWait(xwait, token);
+				else
+					XactLockTableWait(xwait, index, tid, XLTW_InsertIndex);
+				continue;
+			case NM_RETRY:
+				continue;
+		}
+
+		if (check == UNIQUE_CHECK_EXISTING)
+		{
+			if (!found)
+				ereport(ERROR,
+						(errcode(ERRCODE_INTERNAL_ERROR),
+						 errmsg("failed to re-find tuple within index \"%s\"",
+								RelationGetRelationName(index)),
+						 errhint("This may be because of a non-immutable index expression."),
+						 errtableconstraint(heap, RelationGetRelationName(index))));
+			return true;
+		}
+
+		switch (st)
+		{
+			case NM_OK:
+			case NM_EXISTS:
+				nm_sample_leaf(leaf);
+				nm_count(idx, 0, 1, 0);
+				return verdict == NM_UNIQUE;
+			case NM_GONE:
+			case NM_STALE:
+				break;
+			case NM_NO_MEMORY:
+				nm_report_no_memory(tree->pool_error, tree->pool_errno);
+				break;			/* not reached */
+			default:
+				elog(ERROR, "unexpected status %d while inserting into index \"%s\"",
+					 (int) st, RelationGetRelationName(index));
+		}
+	}
+}
+
+/*
+ * Look at every row with an equal key.  The caller holds the stripe.  *found
+ * is set when the own row's entry is there.
+ */
+static NmVerdict
+check_conflicts(NmIndex *idx, NmTree *tree, Relation heap, const NmItem *item,
+				ItemPointer tid, IndexUniqueCheck check, bool *found,
+				TransactionId *xwait, uint32 *token)
+{
+	NmBatch    *batch = idx->batch;
+	NmScan		scan;
+	NmBound		lo;
+	NmBound		hi;
+	uint64		own = nm_tid_encode(tid);
+	NmVerdict	verdict = NM_UNIQUE;
+	bool		finished = false;
+
+	memset(&lo, 0, sizeof(lo));
+	lo.item = *item;
+	hi = lo;
+	lo.tid = NM_TID_MIN;
+	hi.tid = NM_TID_MAX;
+
+	nm_scan_init(&scan, tree, NM_FORWARD, &lo, &hi);
+	scan.keys_wanted = false;
+	scan.with_killed = false;
+
+	while (!finished)
+	{
+		NmStatus	st = nm_scan_next(&scan, batch);
+		int			dead[NM_LEAF_MAX_ENTRIES];
+		int			ndead = 0;
+
+		if (st == NM_END)
+			break;
+		if (st != NM_OK)
+			return NM_RETRY;
+
+		for (int i = 0; i < batch->n && !finished; i++)
+		{
+			bool		isdead = false;
+
+			/* the own row's entry: a load or CREATE INDEX CONCURRENTLY put it in */
+			if (batch->tids[i] == own)
+			{
+				*found = true;
+				continue;
+			}
+
+			verdict = check_row(heap, tid, batch->tids[i], check, &isdead, xwait, token);
+			if (verdict != NM_UNIQUE)
+				finished = true;
+			if (isdead)
+				dead[ndead++] = i;
+		}
+
+		/* rows that are dead to everyone need no second look by the next one */
+		if (ndead > 0)
+			nm_tree_kill(tree, batch, dead, ndead);
+	}
+
+	/*
+	 * A definite conflict doesn't count if the row to be added is dead itself:
+	 * CREATE INDEX CONCURRENTLY adds rows that may have been deleted since.
+	 * HOT chains are followed: it inserts the root's TID.
+	 */
+	if (verdict == NM_DUPLICATE)
+	{
+		ItemPointerData mine = *tid;
+
+		if (!table_index_fetch_tuple_check(heap, &mine, SnapshotSelf, NULL))
+			verdict = NM_UNIQUE;
+	}
+	return verdict;
+}
+
+/* Is the row at other, which has the same key, in the way? */
+static NmVerdict
+check_row(Relation heap, ItemPointer tid, uint64 other, IndexUniqueCheck check,
+		  bool *dead, TransactionId *xwait, uint32 *token)
+{
+	SnapshotData dirty;
+	ItemPointerData htid;
+
+	InitDirtySnapshot(dirty);
+	nm_tid_decode(other, &htid);
+	if (!table_index_fetch_tuple_check(heap, &htid, &dirty, dead))
+		return NM_UNIQUE;
+
+	/* a partial check doesn't wait: core checks again later */
+	if (check == UNIQUE_CHECK_PARTIAL)
+		return NM_CONFLICT;
+
+	*xwait = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
+	if (TransactionIdIsValid(*xwait))
+	{
+		*token = dirty.speculativeToken;
+		return NM_WAIT;
+	}
+	return NM_DUPLICATE;
+}
+
+/* No lock held: describing the key reads catalogs. */
+static void
+report_violation(NmIndex *idx, Relation index, Relation heap, const NmItem *item)
+{
+	Datum		values[INDEX_MAX_KEYS];
+	bool		isnull[INDEX_MAX_KEYS];
+	char	   *key;
+
+	nm_deform_item(&idx->desc, item, values, isnull);
+	key = BuildIndexValueDescription(index, values, isnull);
+	ereport(ERROR,
+			(errcode(ERRCODE_UNIQUE_VIOLATION),
+			 errmsg("duplicate key value violates unique constraint \"%s\"",
+					RelationGetRelationName(index)),
+			 key ? errdetail("Key %s already exists.", key) : 0,
+			 errtableconstraint(heap, RelationGetRelationName(index))));
+}

@@ -1,0 +1,365 @@
+/*-------------------------------------------------------------------------
+ *
+ * btree.h
+ *	  NUMA-aware in-memory B+-tree: the contract between the tree and its user.
+ *
+ * The tree keeps entries (key, TID) in order in pages of the pool.  It knows
+ * two layouts:
+ *	- FIXED: the key is one 64-bit integer whose signed order is the index
+ *	  order, or NULL; keys and TIDs lie in separate dense arrays.
+ *	- GENERAL: the key is a byte string that only the user's comparator
+ *	  understands, with an optional order-preserving 8-byte head
+ *	  (head(a) < head(b) implies a < b; equal heads decide nothing).
+ *
+ * Rules for the user
+ *	- Call no function here with an epoch section open (the tree opens and
+ *	  closes its own), except where said.
+ *	- No pointer into the pool leaves the tree: entries are copied out.
+ *	- A comparator gets MAXALIGNed private copies.  It may raise an error
+ *	  (longjmp) at any call: at that moment the tree holds no version lock and
+ *	  nothing half done.  If tree->leave_epoch is set the tree is out of its
+ *	  epoch section too; otherwise the user's error cleanup must call
+ *	  nm_epoch_reset().
+ *	- Positions are positions in key space: a scan holds nothing between calls.
+ *
+ * Concurrency is argued in README.md beside this file.
+ *
+ * IDENTIFICATION
+ *	  src/btree/btree.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef NM_BTREE_H
+#define NM_BTREE_H
+
+#include "port.h"
+#include "pool/pool.h"
+
+/*
+ * TIDs are 48 bits: block << 16 | offset.  Valid ones have 1 <= offset <
+ * 0x8000; the tree uses the top bit of the offset for kill marks and never
+ * shows it.
+ */
+#define NM_TID_MIN		UINT64_C(0)
+#define NM_TID_MAX		UINT64_C(0xFFFFFFFFFFFF)
+
+#define NM_MAX_KEY_SIZE	2704	/* bytes of a GENERAL key, as nbtree's limit */
+
+/* More live entries than any leaf can hold in either layout. */
+#define NM_LEAF_MAX_ENTRIES 512
+
+typedef enum NmStatus
+{
+	NM_OK = 0,
+	NM_END,						/* no more entries in this direction */
+	NM_NOT_FOUND,
+	NM_EXISTS,					/* insert: exactly this (key, TID) is there */
+	NM_NO_MEMORY,				/* pool refused: see tree->pool_error, pool_errno */
+	NM_GONE,					/* the tree has been unloaded or replaced */
+	NM_STALE,					/* guard or removal counter no longer holds: start over */
+	NM_CORRUPT					/* a check failed: see the report */
+} NmStatus;
+
+typedef enum NmLayout
+{
+	NM_LAYOUT_FIXED = 1,
+	NM_LAYOUT_GENERAL = 2
+} NmLayout;
+
+/*
+ * Shared part of a tree, in memory that outlives it; zero it before
+ * nm_tree_create.  root changes from 0 to a page at publication and back to 0
+ * at nm_tree_detach.  Counters are approximate while writers run, except
+ * nentries, which is exact when quiet.
+ */
+typedef struct NmTreeShared
+{
+	uint64_t	tree_id;		/* unique over the pool's life; 0 = none */
+	uint64_t	root;			/* level << 32 | page number; 0 = no tree */
+	uint64_t	next_lid;
+	uint8_t		layout;			/* NmLayout */
+	uint8_t		nulls_first;	/* FIXED: NULL keys sort before all others */
+	uint8_t		fillfactor;		/* percent, leaves, bulk load and rightmost split */
+	uint8_t		pad[37];		/* counters stay off the line that readers need */
+	int64_t		nentries;		/* live and killed entries */
+	int64_t		nleaves;
+	int64_t		ninner;
+	int64_t		noverflow;		/* overflow pages */
+	uint64_t	splits;
+	uint64_t	deletes;		/* leaves unlinked */
+	uint64_t	relocations;	/* pages */
+	uint64_t	restarts;		/* optimistic attempts repeated (sampled) */
+} NmTreeShared;
+
+/* A key as given to the tree or shown by it. */
+typedef struct NmItem
+{
+	int64_t		key;			/* FIXED */
+	bool		isnull;			/* FIXED: key is NULL; key ignored */
+	uint64_t	head;			/* GENERAL, 0 if the user has no heads */
+	const void *data;			/* GENERAL, MAXALIGNed when shown */
+	uint32_t	len;			/* GENERAL, bytes, <= NM_MAX_KEY_SIZE */
+} NmItem;
+
+/* GENERAL: order of two keys, TID not considered. <0, 0, >0. */
+typedef int (*NmCompare) (void *arg, const NmItem *a, const NmItem *b);
+
+/*
+ * A place in key space: before, among or after the entries equal to a bound.
+ * Three ways to say the bound:
+ *	 cmp == NULL	compare with item (FIXED: integers; GENERAL: tree->compare)
+ *	 cmp != NULL	cmp(arg, item) gives the sign of (item - bound); item is a
+ *					private copy (works for both layouts: prefix and cross-type
+ *					bounds).  head/head_valid may give the bound's head when every key
+ *					with a smaller (larger) head is before (after) the bound.
+ * Ties by TID: entries with tid < this one are before the place, entries with
+ * tid >= it are after.  NM_TID_MIN = before all equal ones; NM_TID_MAX = after
+ * all equal ones.
+ * infinite < 0: before everything; > 0: after everything.
+ */
+typedef struct NmBound
+{
+	int			infinite;
+	NmItem		item;
+	int			(*cmp) (void *arg, const NmItem *item);
+	void	   *arg;
+	bool		head_valid;		/* with cmp: item.head is usable */
+	uint64_t	tid;
+} NmBound;
+
+/* Process-local handle; one operation at a time. Lives as long as its user. */
+typedef struct NmTree
+{
+	NmPool	   *pool;
+	NmTreeShared *shared;
+	uint64_t	tree_id;		/* expected; operations say NM_GONE on another */
+	NmLayout	layout;
+	NmCompare	compare;		/* GENERAL only */
+	void	   *compare_arg;
+	bool		use_heads;		/* items' heads are meaningful */
+	bool		leave_epoch;	/* comparator may run foreign code */
+	int			arena;			/* where new pages go (inserter's node) */
+	NmPoolError pool_error;		/* after NM_NO_MEMORY */
+	int			pool_errno;
+	void	   *scratch;		/* the tree's; set by nm_tree_open */
+} NmTree;
+
+/*
+ * Fill a handle for a tree whose shared part is ready (any state).  scratch
+ * must point to nm_tree_scratch_size() bytes, MAXALIGNed, owned by the caller
+ * and as long-lived as the handle.  layout, compare, compare_arg, use_heads,
+ * leave_epoch and arena are the caller's to set before the first operation.
+ */
+extern size_t nm_tree_scratch_size(void);
+extern void nm_tree_open(NmTree *tree, NmPool *pool, NmTreeShared *shared, void *scratch);
+
+/*
+ * Give back pages that an insert broken off by an error left in the handle's
+ * stash.  Call before the handle's memory goes away.
+ */
+extern void nm_tree_close(NmTree *tree);
+
+/*
+ * Make an empty tree: a root leaf.  shared->layout, nulls_first, fillfactor
+ * must be set; assigns tree_id and publishes root last.  NM_OK or NM_NO_MEMORY.
+ */
+extern NmStatus nm_tree_create(NmTree *tree);
+
+/*
+ * Take the tree out of use: root becomes 0, later operations say NM_GONE.
+ * Returns the old root word for nm_tree_free_pages, 0 if there was none.
+ */
+extern uint64_t nm_tree_detach(NmTreeShared *shared);
+
+/*
+ * Free every page of a detached tree.  The caller guarantees that no
+ * operation on it is running: either by locks or because a grace period
+ * (nm_pool_grace_token after detach) has passed.  Cannot fail, calls no
+ * comparator, takes the pool lock.  layout is the tree's.
+ */
+extern void nm_tree_free_pages(NmPool *pool, NmLayout layout, uint64_t old_root);
+
+/*
+ * Bulk load bottom-up from entries in (key, TID) order into an unpublished
+ * tree (root still 0; fields as for nm_tree_create).  Exact duplicates of
+ * (key bytes or integer, TID) are dropped.  nm_bulk_finish publishes the tree
+ * and assigns tree_id; nm_bulk_abort gives every page back.  Private until
+ * finish: no locks.
+ */
+typedef struct NmBulk NmBulk;
+extern size_t nm_bulk_size(void);	/* bytes of caller's memory for an NmBulk */
+extern void nm_bulk_begin(NmBulk *bulk, NmTree *tree, int arena);
+extern NmStatus nm_bulk_add(NmBulk *bulk, const NmItem *item, uint64_t tid);
+extern NmStatus nm_bulk_finish(NmBulk *bulk);
+extern void nm_bulk_abort(NmBulk *bulk);
+
+/*
+ * Insert (item, tid).  If guard is not NULL the entry goes in only if, in the
+ * same version-lock section, the first leaf that may hold item's key is still
+ * the one whose logical id is *guard; otherwise NM_STALE and nothing happened.
+ * NM_OK, NM_EXISTS, NM_NO_MEMORY, NM_GONE, NM_STALE.  *leaf (may be NULL)
+ * gets the page the entry went to, for sampling.
+ */
+extern NmStatus nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
+							   const uint64_t *guard, NmPageNo *leaf);
+
+/* Logical id of the first leaf that may hold entries at or after the bound. */
+extern NmStatus nm_tree_first_leaf(NmTree *tree, const NmBound *bound, uint64_t *lid);
+
+/* Delete exactly (item, tid): undo of an insert. NM_OK or NM_NOT_FOUND. */
+extern NmStatus nm_tree_delete(NmTree *tree, const NmItem *item, uint64_t tid);
+
+/*
+ * A batch of entries copied out of one leaf, in scan direction order index
+ * 0..n-1.  Entries are a consistent picture of that leaf.
+ */
+#define NM_BATCH_DATA	16384	/* bytes for copied GENERAL keys */
+
+typedef struct NmBatch
+{
+	int			n;
+	NmPageNo	leaf;			/* address hint, for sampling and kill */
+	uint64_t	lid;			/* logical id of the leaf */
+	uint32_t	removals;		/* its removal counter at copy time */
+	uint64_t	tids[NM_LEAF_MAX_ENTRIES];
+	int64_t		keys[NM_LEAF_MAX_ENTRIES];	/* FIXED */
+	int			null_from,
+				null_to;		/* FIXED: indexes [from,to) are NULL */
+	uint16_t	off[NM_LEAF_MAX_ENTRIES];	/* GENERAL: offset in data / 8 */
+	uint16_t	len[NM_LEAF_MAX_ENTRIES];	/* GENERAL */
+	uint64_t	data[NM_BATCH_DATA / 8];
+} NmBatch;
+
+typedef enum NmDirection
+{
+	NM_FORWARD = 1,
+	NM_BACKWARD = -1
+} NmDirection;
+
+/*
+ * A scan from one bound towards another.  start and end are places; a forward
+ * scan yields entries in [start, end), a backward scan the same set from the
+ * high side.  Both bounds (and what they point to) must live as long as the
+ * scan is used.
+ */
+typedef struct NmScan
+{
+	NmTree	   *tree;
+	NmDirection dir;
+	const NmBound *lo;
+	const NmBound *hi;
+	bool		keys_wanted;	/* GENERAL: copy key bytes into the batch */
+	bool		with_killed;	/* show killed entries too */
+	/* private to the tree from here */
+	bool		started;
+	bool		done;
+	NmPageNo	hint_page;
+	uint64_t	hint_version;
+	NmPageNo	hint_next;
+	bool		fence_valid;
+	NmItem		fence;			/* where the next leaf begins (or ends) */
+	uint64_t	fence_tid;
+	uint64_t	fence_buf[(NM_MAX_KEY_SIZE + 8) / 8];
+} NmScan;
+
+extern void nm_scan_init(NmScan *scan, NmTree *tree, NmDirection dir,
+						 const NmBound *lo, const NmBound *hi);
+
+/*
+ * Next batch; NM_OK with batch->n > 0, NM_END, or NM_GONE (position kept: may
+ * be continued on a newly loaded tree by setting scan->tree and calling again).
+ */
+extern NmStatus nm_scan_next(NmScan *scan, NmBatch *batch);
+
+/*
+ * Place the scan right after (forward) or before (backward) the given entry,
+ * whatever the direction it came from: for mark/restore and turning round.
+ * (item, tid) is copied.
+ */
+extern void nm_scan_reposition(NmScan *scan, NmDirection dir, const NmItem *item, uint64_t tid);
+
+/*
+ * Does the leaf that the batch came from still have the same removal counter?
+ * True means that no entry was removed from it since the copy.
+ */
+extern bool nm_batch_unremoved(NmTree *tree, const NmBatch *batch);
+
+/*
+ * Mark entries batch->tids[idx[0..n-1]] dead, if logical id and removal
+ * counter of the leaf are those of the batch.  Returns how many were marked.
+ */
+extern int	nm_tree_kill(NmTree *tree, const NmBatch *batch, const int *idx, int n);
+
+/*
+ * Visit every entry exactly once in key order, whatever splits meanwhile, and
+ * remove those for which dead() says true.  dead() runs with nothing held and
+ * may raise.  tick() (may be NULL) runs between leaves: interrupts, cost
+ * delay.  Empty leaves are unlinked.
+ */
+typedef struct NmVacuum
+{
+	bool		(*dead) (void *arg, uint64_t tid);
+	void		(*tick) (void *arg);
+	void	   *arg;
+	/* out */
+	int64_t		visited,
+				removed,
+				leaves,
+				pages_deleted;
+} NmVacuum;
+extern NmStatus nm_tree_vacuum(NmTree *tree, NmVacuum *vac);
+
+/*
+ * Relocate leaves (level 0) or inner pages in parent order; calls no
+ * comparator, so a process without the index's types can run it.  want() is
+ * asked for every page of that level, with nothing held, and gives the target
+ * arena or -1.  Works through at most max_pages relocations per call; *job
+ * keeps the position, done is set at the end.  No system call under a lock.
+ */
+typedef struct NmRelocate
+{
+	int			level;			/* 0 = leaves */
+	int			(*want) (void *arg, NmPageNo page, uint64_t lid);
+	void	   *arg;
+	int			max_pages;
+	/* in/out */
+	bool		done;
+	NmPageNo	parent;			/* resume point, 0 = from the start */
+	uint64_t	parent_lid;
+	/* out, added up over calls */
+	int64_t		asked,
+				moved,
+				already,
+				busy,			/* could not be locked or linked now */
+				nomem;
+} NmRelocate;
+extern NmStatus nm_tree_relocate(NmTree *tree, NmRelocate *job);
+
+/* What nm_tree_stats counts by walking the tree (no comparator). */
+typedef struct NmTreeStats
+{
+	int			height;			/* levels, 1 = root is a leaf */
+	int64_t		leaves,
+				inner,
+				overflow,
+				entries,
+				killed;
+	int64_t		free_bytes;		/* in leaves */
+	int64_t		pages_by_arena[NM_MAX_NODES];	/* all kinds */
+	int64_t		leaves_by_arena[NM_MAX_NODES];
+} NmTreeStats;
+extern NmStatus nm_tree_stats(NmTree *tree, NmTreeStats *stats, void (*tick) (void *), void *arg);
+
+/*
+ * Structural check: order inside and between pages, high keys, right links,
+ * levels, parent and child bounds, logical ids, counters when quiet.  Runs
+ * beside writers: judges validated copies only.  Returns NM_CORRUPT with a
+ * sentence in msg.
+ */
+extern NmStatus nm_tree_check(NmTree *tree, bool quiet, char *msg, size_t msglen,
+							  void (*tick) (void *), void *arg);
+
+/* True while this process holds any version lock; asserted false at errors. */
+extern bool nm_version_locks_held(void);
+
+#endif							/* NM_BTREE_H */

@@ -1,0 +1,341 @@
+/*-------------------------------------------------------------------------
+ *
+ * check.c
+ *	  Structural check of a tree, beside writers or when quiet.
+ *
+ * Each page is judged from a validated private copy.  What relates two pages
+ * is judged only if neither changed between the two copies, except when the
+ * caller says that the tree is quiet: then every difference is a fault.
+ *
+ * IDENTIFICATION
+ *	  src/btree/check.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "btree/page.h"
+#include "btree/walk.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+typedef struct NmChecker
+{
+	NmTree	   *tree;
+	bool		quiet;
+	char	   *msg;
+	size_t		msglen;
+	void		(*tick) (void *);
+	void	   *arg;
+	int64_t		entries,
+				pages[2];		/* leaves, inner */
+} NmChecker;
+
+static NmStatus fault(NmChecker *ck, NmPageNo no, const char *fmt,...) __attribute__((format(printf, 3, 4)));
+
+static NmStatus
+fault(NmChecker *ck, NmPageNo no, const char *fmt,...)
+{
+	va_list		ap;
+	int			used = snprintf(ck->msg, ck->msglen, "page %u: ", no);
+
+	va_start(ap, fmt);
+	if (used > 0 && (size_t) used < ck->msglen)
+		vsnprintf(ck->msg + used, ck->msglen - used, fmt, ap);
+	va_end(ap);
+	return NM_CORRUPT;
+}
+
+/*
+ * Copy an entry out of a private page copy; an overflow page may be retired
+ * meanwhile, so then the original must still be at its version.
+ */
+static NmStatus
+get_entry(NmChecker *ck, const NmPage *copy, uint64_t version, int pos, NmKeyCopy *out)
+{
+	NmTree	   *tree = ck->tree;
+	bool		ok;
+
+	nm_epoch_enter(tree->pool);
+	ok = nm_entry_copy(tree, copy, pos, out);
+	if (ok && nm_entry_overflow(copy, pos) != NM_NO_PAGE &&
+		!nm_page_validate(nm_page(tree, copy->page), version))
+	{
+		nm_epoch_exit(tree->pool);
+		return NM_STALE;
+	}
+	nm_epoch_exit(tree->pool);
+	if (!ok)
+		return fault(ck, copy->page, "entry %d does not lie in the page", pos);
+	out->item.data = out->buf;
+	return NM_OK;
+}
+
+static int
+compare(NmChecker *ck, const NmKeyCopy *a, const NmKeyCopy *b)
+{
+	NmBound		bound;
+
+	nm_bound_from_copy(&bound, b, b->tid);
+	return nm_copy_vs_bound(ck->tree, a, &bound);
+}
+
+/* The comparator alone, heads left aside: do heads tell the truth? */
+static int
+compare_full(NmChecker *ck, const NmKeyCopy *a, const NmKeyCopy *b)
+{
+	bool		heads = ck->tree->use_heads;
+	int			c;
+
+	ck->tree->use_heads = false;
+	c = compare(ck, a, b);
+	ck->tree->use_heads = heads;
+	return c;
+}
+
+/* Space, order and high key of one page. */
+static NmStatus
+check_page(NmChecker *ck, const NmPage *p, uint64_t version)
+{
+	NmKeyCopy	a,
+				b,
+				high;
+	bool		has_prev = false;
+	NmStatus	st;
+
+	if (p->n > nm_page_max_n(p))
+		return fault(ck, p->page, "%u entries, more than a page can hold", p->n);
+	if (p->level > 0 && p->n == 0)
+		return fault(ck, p->page, "inner page without a child");
+	if (p->flags & NM_PF_GENERAL)
+	{
+		int			used = 0;
+
+		for (int i = -1; i < p->n; i++)
+		{
+			if (i < 0 && (p->flags & NM_PF_HIGH) == 0)
+				continue;
+			used += nm_entry_size(p, i) - (i < 0 ? 0 : nm_gn_slot_size(p));
+		}
+		if (p->lower + p->garbage + used != NM_BODY_END)
+			return fault(ck, p->page, "items take %d bytes, accounts say %d", used,
+						 NM_BODY_END - p->lower - p->garbage);
+		if (NM_BODY + p->n * nm_gn_slot_size(p) > p->lower)
+			return fault(ck, p->page, "slots run into the items");
+	}
+	else if (p->nnull > p->n)
+		return fault(ck, p->page, "%u NULLs among %u entries", p->nnull, p->n);
+
+	if (p->flags & NM_PF_HIGH)
+	{
+		st = get_entry(ck, p, version, -1, &high);
+		if (st != NM_OK)
+			return st;
+		if (p->right == NM_NO_PAGE)
+			return fault(ck, p->page, "high key but no right sibling");
+	}
+	for (int i = p->level > 0 ? 1 : 0; i < p->n; i++)
+	{
+		st = get_entry(ck, p, version, i, &b);
+		if (st != NM_OK)
+			return st;
+		if (has_prev)
+		{
+			if (compare_full(ck, &a, &b) >= 0)
+				return fault(ck, p->page, "entries %d and %d are not in order", i - 1, i);
+			if (compare(ck, &a, &b) >= 0)
+				return fault(ck, p->page, "heads of entries %d and %d are not in order", i - 1, i);
+		}
+		if ((p->flags & NM_PF_HIGH) && compare_full(ck, &b, &high) >= 0)
+			return fault(ck, p->page, "entry %d is not below the high key", i);
+		memcpy(&a, &b, sizeof(a));
+		a.item.data = a.buf;
+		has_prev = true;
+	}
+	return NM_OK;
+}
+
+/* Does anything of the original differ from the copy by now? */
+static bool
+changed(NmChecker *ck, const NmPage *copy, uint64_t version)
+{
+	return !nm_page_validate(nm_page(ck->tree, copy->page), version);
+}
+
+/*
+ * Children of an inner page: right level; each one's high key is the next
+ * separator, or, after splits that are not linked yet, its right siblings lead
+ * there; each one's first entry is not below its separator.
+ */
+static NmStatus
+check_children(NmChecker *ck, const NmPage *p, uint64_t version)
+{
+	NmKeyCopy	low,
+				next,
+				key;
+	NmPage		child;
+	uint64_t	child_v;
+	NmStatus	st;
+
+	for (int i = 0; i < p->n; i++)
+	{
+		NmPageNo	no = nm_entry_child(p, i);
+		bool		has_next = i + 1 < p->n || (p->flags & NM_PF_HIGH);
+		int			first;
+
+		st = nm_page_snapshot(ck->tree, no, p->level - 1, &child, &child_v);
+		if (st == NM_GONE)
+			return st;
+		if (st != NM_OK)
+		{
+			if (changed(ck, p, version))
+				return NM_STALE;
+			return fault(ck, p->page, "child %d, page %u, is not a page of level %d", i, no, p->level - 1);
+		}
+		if (i > 0)
+		{
+			st = get_entry(ck, p, version, i, &low);
+			if (st != NM_OK)
+				return st;
+			first = child.level > 0 ? 1 : 0;
+			if (child.n > first)
+			{
+				st = get_entry(ck, &child, child_v, first, &key);
+				if (st != NM_OK)
+					return st;
+				if (compare_full(ck, &key, &low) < 0)
+				{
+					if (changed(ck, p, version))
+						return NM_STALE;
+					return fault(ck, no, "first entry is below the parent's separator");
+				}
+			}
+		}
+		if (has_next && (child.flags & NM_PF_PENDING) == 0)
+		{
+			st = get_entry(ck, p, version, i + 1 < p->n ? i + 1 : -1, &next);
+			if (st != NM_OK)
+				return st;
+			if (child.flags & NM_PF_HIGH)
+			{
+				st = get_entry(ck, &child, child_v, -1, &key);
+				if (st != NM_OK)
+					return st;
+			}
+			if ((child.flags & NM_PF_HIGH) == 0 || compare_full(ck, &key, &next) != 0)
+			{
+				if (changed(ck, p, version) || changed(ck, &child, child_v))
+					return NM_STALE;
+				return fault(ck, no, "high key is not the parent's next separator");
+			}
+			if (i + 1 < p->n && child.right != nm_entry_child(p, i + 1))
+			{
+				if (changed(ck, p, version) || changed(ck, &child, child_v))
+					return NM_STALE;
+				return fault(ck, no, "right link is not the parent's next child");
+			}
+		}
+	}
+	return NM_OK;
+}
+
+static NmStatus
+check_level(NmChecker *ck, int level)
+{
+	NmPageNo	no;
+	NmPage		page;
+	NmKeyCopy	prev_high,
+				key;
+	bool		have_high = false;
+	NmStatus	st = nm_leftmost(ck->tree, level, &no);
+	int			retries = 0;
+
+	if (st != NM_OK)
+		return st;
+	for (;;)
+	{
+		uint64_t	version;
+		int			first = level > 0 ? 1 : 0;
+
+		st = nm_page_snapshot(ck->tree, no, level, &page, &version);
+		if (st != NM_OK)
+			return st;
+		st = check_page(ck, &page, version);
+		if (st == NM_OK && level > 0)
+			st = check_children(ck, &page, version);
+		if (st == NM_STALE && ++retries < 1000)
+			continue;			/* this page again */
+		if (st != NM_OK)
+			return st;
+		retries = 0;
+
+		if (have_high && page.n > first)
+		{
+			st = get_entry(ck, &page, version, first, &key);
+			if (st != NM_OK)
+				return st;
+			if (compare_full(ck, &key, &prev_high) < 0)
+				return fault(ck, no, "first entry is below the left sibling's high key");
+		}
+		ck->pages[level > 0]++;
+		if (level == 0)
+			ck->entries += page.n;
+		if (ck->tick)
+			ck->tick(ck->arg);
+		if ((page.flags & NM_PF_HIGH) == 0)
+			return NM_OK;
+		st = get_entry(ck, &page, version, -1, &prev_high);
+		if (st != NM_OK)
+			return st;
+		have_high = true;
+		no = page.right;
+	}
+}
+
+NmStatus
+nm_tree_check(NmTree *tree, bool quiet, char *msg, size_t msglen,
+			  void (*tick) (void *), void *arg)
+{
+	NmChecker	ck = {.tree = tree,.quiet = quiet,.msg = msg,.msglen = msglen,.tick = tick,.arg = arg};
+	uint64_t	word = nm_root_word(tree);
+	NmStatus	st = NM_OK;
+
+	if (msglen > 0)
+		msg[0] = '\0';
+	if (word == 0)
+		return NM_GONE;
+	for (int level = nm_root_level(word); level >= 0; level--)
+	{
+		NmChecker	before = ck;
+
+		for (int i = 0; i < 50; i++)
+		{
+			ck = before;
+			st = check_level(&ck, level);
+			if (st != NM_STALE)
+				break;
+		}
+		if (st == NM_STALE)
+		{
+			if (quiet)
+				return fault(&ck, nm_root_page(word), "level %d changes although nobody writes", level);
+			st = NM_OK;			/* too busy a level to be judged as a whole */
+			ck = before;
+			ck.quiet = false;
+		}
+		if (st != NM_OK)
+			return st;
+	}
+	if (ck.quiet)
+	{
+		NmTreeShared *s = tree->shared;
+
+		if (s->nentries != ck.entries)
+			return fault(&ck, nm_root_page(word), "%lld entries, accounts say %lld",
+						 (long long) ck.entries, (long long) s->nentries);
+		if (s->nleaves != ck.pages[0] || s->ninner != ck.pages[1])
+			return fault(&ck, nm_root_page(word), "%lld leaves and %lld inner pages, accounts say %lld and %lld",
+						 (long long) ck.pages[0], (long long) ck.pages[1],
+						 (long long) s->nleaves, (long long) s->ninner);
+	}
+	return NM_OK;
+}

@@ -1,0 +1,393 @@
+/*-------------------------------------------------------------------------
+ *
+ * insert.c
+ *	  Inserting and deleting one entry.
+ *
+ * The position is found optimistically, with comparators on private copies;
+ * then the page's version is upgraded to a lock, which fails if anything
+ * changed since, so the position still holds when the entry goes in.
+ *
+ * IDENTIFICATION
+ *	  src/btree/insert.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "btree/page.h"
+
+/*
+ * Pages that a split up to a new root may need: one per level and the root,
+ * and with overflow keys one copy each for the high key and the separator.
+ */
+static int
+split_pages(NmTree *tree)
+{
+	int			levels = nm_root_level(nm_root_word(tree)) + 2;
+	bool		overflow = tree->layout == NM_LAYOUT_GENERAL &&
+		__atomic_load_n(&tree->shared->noverflow, __ATOMIC_RELAXED) > 0;
+	int			want = levels * (overflow ? 3 : 1) + 2;
+
+	return want > NM_STASH_MAX ? NM_STASH_MAX : want;
+}
+
+/* Remove killed entries of a locked leaf. */
+static int
+remove_killed(NmPage *p, NmRetired *retired)
+{
+	int			removed = 0;
+
+	for (int i = p->n - 1; i >= 0; i--)
+	{
+		if (nm_entry_killed(p, i))
+		{
+			nm_retire_later(retired, nm_entry_remove(p, i));
+			removed++;
+		}
+	}
+	p->flags &= (uint16_t) ~NM_PF_KILLED;
+	if (removed > 0)
+		p->removals++;
+	return removed;
+}
+
+NM_RACY static void
+racy_state(const NmPage *p, uint16_t *flags, uint64_t *lid, int *n)
+{
+	*flags = p->flags;
+	*lid = p->lid;
+	*n = nm_page_n(p);
+}
+
+NM_RACY static bool
+racy_fits(const NmPage *p, const NmItem *item, bool overflow)
+{
+	return nm_entry_fits(p, item, overflow);
+}
+
+/*
+ * Is the guard's leaf, whose low end never changes, still the first one for
+ * the key?  The insert goes to another leaf, so equal keys span several.  The
+ * guard's page and version are given back for a last look under the lock.
+ */
+static NmStatus
+find_guard(NmTree *tree, const NmItem *item, uint64_t guard, NmPos *pos)
+{
+	NmBound		first = {.item = *item,.tid = NM_TID_MIN};
+	NmStatus	st = nm_descend(tree, &first, 0, false, false, pos, NULL, NULL);
+	uint16_t	flags;
+	uint64_t	lid;
+	int			n;
+
+	if (st != NM_OK)
+		return st;
+	racy_state(pos->page, &flags, &lid, &n);
+	st = nm_page_validate(pos->page, pos->version) && lid == guard ? NM_OK : NM_STALE;
+	nm_epoch_exit(tree->pool);
+	return st;
+}
+
+NmStatus
+nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
+			   const uint64_t *guard, NmPageNo *leaf)
+{
+	NmBound		bound = {.item = *item,.tid = tid};
+	bool		overflow = tree->layout == NM_LAYOUT_GENERAL && item->len > NM_INLINE_MAX;
+	NmRetired	retired = {0};
+	NmStatus	st;
+
+	if (overflow)
+	{
+		st = nm_stash_fill(tree, 1);
+		if (st != NM_OK)
+			return st;
+	}
+
+	for (;;)
+	{
+		NmPos		pos;
+		NmPos		gpos = {0};
+		bool		need_guard = false;
+		NmEntry		e = {.item = item,.tid = tid};
+		uint16_t	flags;
+		uint64_t	lid;
+		int			n;
+		bool		fits;
+
+		st = nm_descend(tree, &bound, 0, false, true, &pos, NULL, NULL);
+		if (st != NM_OK)
+			break;
+		racy_state(pos.page, &flags, &lid, &n);
+		fits = racy_fits(pos.page, item, overflow);
+
+		/* Is it there already? */
+		if (pos.idx < n)
+		{
+			NmKeyCopy	copy;
+			int			c;
+
+			if (!nm_entry_copy(tree, pos.page, pos.idx, &copy) ||
+				!nm_page_validate(pos.page, pos.version))
+			{
+				nm_epoch_exit(tree->pool);
+				continue;
+			}
+			c = copy.tid == tid ? nm_copy_vs_bound(tree, &copy, &bound) : 1;
+			if (c == 0)
+			{
+				/* an entry that is asked for again is not dead */
+				if (!nm_page_upgrade(pos.page, pos.version))
+				{
+					nm_epoch_exit(tree->pool);
+					continue;
+				}
+				nm_entry_set_killed(pos.page, pos.idx, false);
+				nm_page_unlock(pos.page);
+				nm_epoch_exit(tree->pool);
+				st = NM_EXISTS;
+				break;
+			}
+		}
+		if (!nm_page_validate(pos.page, pos.version))
+		{
+			nm_epoch_exit(tree->pool);
+			continue;
+		}
+
+		if (guard != NULL && lid != *guard)
+		{
+			nm_epoch_exit(tree->pool);
+			st = find_guard(tree, item, *guard, &gpos);
+			if (st != NM_OK)
+				break;
+			need_guard = true;
+			nm_epoch_enter(tree->pool);
+			if (!nm_page_validate(pos.page, pos.version))
+			{
+				nm_epoch_exit(tree->pool);
+				continue;
+			}
+		}
+
+		if (!fits && (flags & NM_PF_KILLED) == 0)
+		{
+			NmStash    *stash = tree->scratch;
+			int			want = split_pages(tree) + (overflow ? 1 : 0);
+
+			if (stash->n < want)
+			{
+				nm_epoch_exit(tree->pool);
+				st = nm_stash_fill(tree, want);
+				if (st != NM_OK)
+					break;
+				continue;		/* the page may have changed meanwhile */
+			}
+		}
+
+		if (overflow)
+		{
+			NmStash    *stash = tree->scratch;
+
+			/* fill it while it is still in the stash: nothing can raise below */
+			e.overflow = stash->pages[stash->n - 1];
+			nm_overflow_fill(tree, e.overflow, item);
+		}
+
+		if (!nm_page_upgrade(pos.page, pos.version))
+		{
+			nm_epoch_exit(tree->pool);
+			continue;
+		}
+		if (need_guard && !nm_page_validate(gpos.page, gpos.version))
+		{
+			nm_page_unlock(pos.page);
+			nm_epoch_exit(tree->pool);
+			continue;
+		}
+
+		if (!fits && (flags & NM_PF_KILLED))
+		{
+			int			removed = remove_killed(pos.page, &retired);
+
+			nm_page_unlock(pos.page);
+			nm_epoch_exit(tree->pool);
+			NM_COUNT(tree->shared->nentries, -removed);
+			NM_COUNT(tree->shared->noverflow, -retired.n);
+			nm_retire_all(tree, &retired);
+			continue;
+		}
+
+		if (overflow)
+			(void) nm_stash_take(tree);
+
+		if (fits)
+		{
+			nm_entry_insert(pos.page, pos.idx, &e);
+			nm_page_unlock(pos.page);
+			nm_epoch_exit(tree->pool);
+			if (leaf)
+				*leaf = pos.no;
+		}
+		else
+		{
+			NmKeyCopy	sep;
+			NmPageNo	right;
+
+			st = nm_split(tree, &pos, &e, &sep, &right);	/* unlocks */
+			nm_epoch_exit(tree->pool);
+			if (leaf)
+				*leaf = pos.no;
+			NM_COUNT(tree->shared->nleaves, 1);
+			NM_COUNT(tree->shared->splits, 1);
+			NM_COUNT(tree->shared->nentries, 1);
+			if (overflow)
+				NM_COUNT(tree->shared->noverflow, 1);
+			(void) nm_link_right(tree, 0, pos.no, right, &sep);
+			break;
+		}
+		NM_COUNT(tree->shared->nentries, 1);
+		if (overflow)
+			NM_COUNT(tree->shared->noverflow, 1);
+		break;
+	}
+
+	nm_stash_return(tree, 0);
+	return st;
+}
+
+NmStatus
+nm_tree_delete(NmTree *tree, const NmItem *item, uint64_t tid)
+{
+	NmBound		bound = {.item = *item,.tid = tid};
+
+	for (;;)
+	{
+		NmPos		pos;
+		NmKeyCopy	copy;
+		NmPageNo	over;
+		uint16_t	flags;
+		uint64_t	lid;
+		int			n;
+		bool		same = false;
+		NmStatus	st = nm_descend(tree, &bound, 0, false, true, &pos, NULL, NULL);
+
+		if (st != NM_OK)
+			return st;
+		racy_state(pos.page, &flags, &lid, &n);
+		if (pos.idx < n)
+		{
+			if (!nm_entry_copy(tree, pos.page, pos.idx, &copy) ||
+				!nm_page_validate(pos.page, pos.version))
+			{
+				nm_epoch_exit(tree->pool);
+				continue;
+			}
+			same = copy.tid == tid && nm_copy_vs_bound(tree, &copy, &bound) == 0;
+		}
+		if (!same)
+		{
+			bool		valid = nm_page_validate(pos.page, pos.version);
+
+			nm_epoch_exit(tree->pool);
+			if (valid)
+				return NM_NOT_FOUND;
+			continue;
+		}
+		if (!nm_page_upgrade(pos.page, pos.version))
+		{
+			nm_epoch_exit(tree->pool);
+			continue;
+		}
+		over = nm_entry_remove(pos.page, pos.idx);
+		pos.page->removals++;
+		nm_page_unlock(pos.page);
+		nm_epoch_exit(tree->pool);
+		NM_COUNT(tree->shared->nentries, -1);
+		if (over != NM_NO_PAGE)
+		{
+			NM_COUNT(tree->shared->noverflow, -1);
+			nm_pool_retire(tree->pool, over);
+		}
+		return NM_OK;
+	}
+}
+
+NM_RACY static bool
+same_leaf(const NmTree *tree, const NmPage *p, const NmBatch *batch)
+{
+	return nm_page_is(tree, p, batch->leaf, 0) && p->lid == batch->lid &&
+		p->removals == batch->removals;
+}
+
+bool
+nm_batch_unremoved(NmTree *tree, const NmBatch *batch)
+{
+	NmPage	   *p = nm_page(tree, batch->leaf);
+	bool		same;
+	uint64_t	v;
+
+	nm_epoch_enter(tree->pool);
+	v = nm_page_read_begin(p);
+	/* freed pages of a detached tree keep their content: ask the root first */
+	same = nm_root_word(tree) != 0 && same_leaf(tree, p, batch) && nm_page_validate(p, v);
+	nm_epoch_exit(tree->pool);
+	return same;
+}
+
+/* Is entry pos of a locked leaf entry i of the batch? */
+static bool
+same_entry(const NmTree *tree, const NmPage *p, int pos, const NmBatch *batch, int i)
+{
+	NmKeyCopy	copy;
+
+	if (nm_entry_tid(p, pos) != batch->tids[i])
+		return false;
+	if (tree->layout == NM_LAYOUT_FIXED)
+	{
+		bool		isnull = i >= batch->null_from && i < batch->null_to;
+
+		return nm_entry_isnull(p, pos) == isnull &&
+			(isnull || nm_fx_keys(p)[pos] == batch->keys[i]);
+	}
+	/*
+	 * Keys may not have been copied into the batch.  The TID decides then: with
+	 * an unchanged removal counter a TID is in the leaf twice only if one row
+	 * has two keys there, and then both entries name the same dead row.
+	 */
+	if (batch->len[i] == 0)
+		return true;
+	return nm_entry_copy(tree, p, pos, &copy) && copy.item.len == batch->len[i] &&
+		memcmp(copy.buf, (const char *) batch->data + batch->off[i] * 8, batch->len[i]) == 0;
+}
+
+int
+nm_tree_kill(NmTree *tree, const NmBatch *batch, const int *idx, int n)
+{
+	NmPage	   *p = nm_page(tree, batch->leaf);
+	uint64_t	v;
+	int			marked = 0;
+
+	if (n <= 0)
+		return 0;
+	nm_epoch_enter(tree->pool);
+	v = nm_page_read_begin(p);
+	if (nm_root_word(tree) != 0 && same_leaf(tree, p, batch) && nm_page_upgrade(p, v))
+	{
+		for (int k = 0; k < n; k++)
+		{
+			for (int pos = 0; pos < p->n; pos++)
+			{
+				if (same_entry(tree, p, pos, batch, idx[k]))
+				{
+					if (!nm_entry_killed(p, pos))
+					{
+						nm_entry_set_killed(p, pos, true);
+						marked++;
+					}
+					break;
+				}
+			}
+		}
+		nm_page_unlock(p);
+	}
+	nm_epoch_exit(tree->pool);
+	return marked;
+}

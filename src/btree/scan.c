@@ -1,0 +1,317 @@
+/*-------------------------------------------------------------------------
+ *
+ * scan.c
+ *	  Range scans by batches of copied entries.
+ *
+ * A scan's position is a place in key space, the fence: everything on the near
+ * side of it has been returned, nothing on the far side has.  A forward scan's
+ * fence is the high key of the leaf just read, a backward scan's its low
+ * fence, found on the way down.  So splits, unlinks and relocations between
+ * calls cannot make it miss or repeat an entry that was there throughout.
+ *
+ * IDENTIFICATION
+ *	  src/btree/scan.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "btree/page.h"
+
+void
+nm_scan_init(NmScan *scan, NmTree *tree, NmDirection dir,
+			 const NmBound *lo, const NmBound *hi)
+{
+	scan->tree = tree;
+	scan->dir = dir;
+	scan->lo = lo;
+	scan->hi = hi;
+	scan->keys_wanted = true;
+	scan->with_killed = false;
+	scan->started = false;
+	scan->done = false;
+	scan->hint_page = NM_NO_PAGE;
+	scan->fence_valid = false;
+}
+
+static void
+set_fence(NmScan *scan, const NmItem *item, uint64_t tid)
+{
+	scan->fence = *item;
+	if (scan->tree->layout == NM_LAYOUT_GENERAL)
+	{
+		memmove(scan->fence_buf, item->data, item->len);
+		scan->fence.data = scan->fence_buf;
+	}
+	scan->fence_tid = tid;
+	scan->fence_valid = true;
+}
+
+void
+nm_scan_reposition(NmScan *scan, NmDirection dir, const NmItem *item, uint64_t tid)
+{
+	scan->dir = dir;
+	scan->started = true;
+	scan->done = false;
+	scan->hint_page = NM_NO_PAGE;
+	set_fence(scan, item, dir == NM_FORWARD ? tid + 1 : tid);
+}
+
+/* Copy the fixed arrays of entries [from, to) in scan order; racy. */
+NM_RACY static void
+copy_fixed(const NmPage *p, int from, int to, bool backward, bool with_killed, NmBatch *b)
+{
+	const int64_t *keys = nm_fx_keys(p);
+	const uint32_t *blk = nm_fx_blk(p);
+	const uint16_t *off = nm_fx_off(p);
+	bool		has_null = p->nnull > 0;
+	bool		killed = (p->flags & NM_PF_KILLED) != 0;
+	int			n = 0;
+
+	b->null_from = b->null_to = 0;
+	for (int k = 0; k < to - from; k++)
+	{
+		int			i = backward ? to - 1 - k : from + k;
+
+		if (killed && !with_killed && (off[i] & NM_KILLED_BIT))
+			continue;
+		b->keys[n] = keys[i];
+		b->tids[n] = nm_tid_make(blk[i], off[i]);
+		if (has_null && nm_entry_isnull(p, i))
+		{
+			if (b->null_to == 0)
+				b->null_from = n;
+			b->null_to = n + 1;
+		}
+		n++;
+	}
+	b->n = n;
+}
+
+/*
+ * The same for byte keys.  Stops when the batch's data area is full; *cut gets
+ * the index of the first entry (in scan order) that was left out, or -1.
+ */
+NM_RACY static bool
+copy_general(const NmTree *tree, const NmPage *p, int from, int to, bool backward,
+			 bool with_killed, bool keys_wanted, NmBatch *b, int *cut)
+{
+	int			n = 0;
+	size_t		used = 0;
+
+	b->null_from = b->null_to = 0;
+	*cut = -1;
+	for (int k = 0; k < to - from; k++)
+	{
+		int			i = backward ? to - 1 - k : from + k;
+
+		if (!with_killed && nm_entry_killed(p, i))
+			continue;
+		b->tids[n] = nm_entry_tid(p, i);
+		b->off[n] = 0;
+		b->len[n] = 0;
+		if (keys_wanted)
+		{
+			NmKeyCopy	copy;
+
+			if (!nm_entry_copy(tree, p, i, &copy))
+				return false;
+			if (used + copy.item.len + 8 > NM_BATCH_DATA)
+			{
+				*cut = i;
+				break;
+			}
+			memcpy((char *) b->data + used, copy.buf, copy.item.len);
+			b->off[n] = (uint16_t) (used / 8);
+			b->len[n] = (uint16_t) copy.item.len;
+			used += (copy.item.len + 7) & ~(size_t) 7;
+		}
+		n++;
+	}
+	b->n = n;
+	return true;
+}
+
+NM_RACY static void
+racy_leaf(const NmPage *p, uint64_t *lid, uint32_t *removals, uint16_t *flags,
+		  NmPageNo *right, int *n)
+{
+	*lid = p->lid;
+	*removals = p->removals;
+	*flags = p->flags;
+	*right = p->right;
+	*n = nm_page_n(p);
+}
+
+NM_RACY static bool
+racy_is_leaf(const NmTree *tree, const NmPage *p, NmPageNo no)
+{
+	return nm_page_is(tree, p, no, 0);
+}
+
+/*
+ * Forward without a descent: the leaf read last has not changed since, so its
+ * right link is still right, and every entry over there is past the fence.
+ */
+static bool
+follow_hint(NmScan *scan, NmPos *pos)
+{
+	NmTree	   *tree = scan->tree;
+	NmPage	   *old;
+
+	if (scan->dir != NM_FORWARD || scan->hint_page == NM_NO_PAGE)
+		return false;
+	nm_epoch_enter(tree->pool);
+	old = nm_page(tree, scan->hint_page);
+	/* freed pages of a detached tree keep their versions: ask the root first */
+	if (nm_root_word(tree) != 0 && nm_page_validate(old, scan->hint_version))
+	{
+		pos->no = scan->hint_next;
+		pos->page = nm_page(tree, pos->no);
+		pos->version = nm_page_read_begin(pos->page);
+		pos->idx = 0;
+		if (racy_is_leaf(tree, pos->page, pos->no) &&
+			nm_page_validate(pos->page, pos->version) &&
+			nm_page_validate(old, scan->hint_version))
+			return true;
+	}
+	nm_epoch_exit(tree->pool);
+	return false;
+}
+
+/*
+ * Read the leaf at pos into the batch and move the fence.  NM_STALE: the leaf
+ * changed, try again.  Inside the epoch section on entry and exit.
+ */
+static NmStatus
+read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatch *batch)
+{
+	NmTree	   *tree = scan->tree;
+	bool		backward = scan->dir == NM_BACKWARD;
+	NmKeyCopy	edge;
+	uint16_t	flags;
+	NmPageNo	right;
+	int			n;
+	int			from,
+				to;
+	int			cut = -1;
+	bool		at_edge;
+	bool		last;
+
+	racy_leaf(pos->page, &batch->lid, &batch->removals, &flags, &right, &n);
+	batch->leaf = pos->no;
+	if (pos->idx > n)
+		return NM_STALE;
+
+	if (backward)
+	{
+		to = pos->idx;
+		if (!nm_page_search(tree, pos->page, pos->version, scan->lo, false, 0, &from))
+			return NM_STALE;
+		if (from > to)
+			from = to;
+		at_edge = from == 0;
+		last = !at_edge || !low_valid;
+	}
+	else
+	{
+		from = pos->idx;
+		/* the end is near in point lookups, and often the page's end in ranges */
+		if (scan->hi->infinite > 0)
+			to = n;
+		else if (!nm_page_search(tree, pos->page, pos->version, scan->hi, false,
+								 from > 0 ? from : 0, &to))
+			return NM_STALE;
+		if (to < from)
+			to = from;
+		at_edge = to == n;
+		last = !at_edge || (flags & NM_PF_HIGH) == 0;
+		if (!last && !nm_entry_copy(tree, pos->page, -1, &edge))
+			return NM_STALE;
+	}
+
+	if (tree->layout == NM_LAYOUT_FIXED)
+		copy_fixed(pos->page, from, to, backward, scan->with_killed, batch);
+	else if (!copy_general(tree, pos->page, from, to, backward, scan->with_killed,
+						   scan->keys_wanted, batch, &cut))
+		return NM_STALE;
+
+	if (cut >= 0)
+	{
+		/* continue at the entry that did not fit: it is still to come */
+		if (!nm_entry_copy(tree, pos->page, cut, &edge))
+			return NM_STALE;
+		edge.item.data = edge.buf;
+		if (!nm_page_validate(pos->page, pos->version))
+			return NM_STALE;
+		set_fence(scan, &edge.item, backward ? edge.tid + 1 : edge.tid);
+		scan->hint_page = NM_NO_PAGE;
+		scan->started = true;
+		return NM_OK;
+	}
+	if (!nm_page_validate(pos->page, pos->version))
+		return NM_STALE;
+
+	if (last)
+		scan->done = true;
+	else
+	{
+		const NmKeyCopy *next = backward ? low : &edge;
+
+		set_fence(scan, &next->item, next->tid);
+		scan->hint_page = backward ? NM_NO_PAGE : pos->no;
+		scan->hint_version = pos->version;
+		scan->hint_next = right;
+		/* nothing of the range is beyond the fence: spare the next visit */
+		if (backward ? (nm_copy_vs_bound(tree, next, scan->lo) <= 0) :
+			(nm_copy_vs_bound(tree, next, scan->hi) >= 0))
+			scan->done = true;
+	}
+	scan->started = true;
+	return NM_OK;
+}
+
+NmStatus
+nm_scan_next(NmScan *scan, NmBatch *batch)
+{
+	NmTree	   *tree = scan->tree;
+
+	batch->n = 0;
+	while (!scan->done)
+	{
+		NmPos		pos;
+		NmKeyCopy	low;
+		bool		low_valid = false;
+		NmStatus	st;
+		NmBound		place;
+		const NmBound *start;
+
+		if (scan->started)
+		{
+			memset(&place, 0, sizeof(place));
+			place.item = scan->fence;
+			place.tid = scan->fence_tid;
+			start = &place;
+		}
+		else
+			start = scan->dir == NM_FORWARD ? scan->lo : scan->hi;
+
+		if (!follow_hint(scan, &pos))
+		{
+			if (scan->dir == NM_FORWARD)
+				st = nm_descend(tree, start, 0, false, true, &pos, NULL, NULL);
+			else
+				st = nm_descend(tree, start, 0, true, true, &pos, &low, &low_valid);
+			if (st != NM_OK)
+				return st;
+		}
+		st = read_leaf(scan, &pos, &low, low_valid, batch);
+		nm_epoch_exit(tree->pool);
+		if (st == NM_STALE)
+		{
+			scan->hint_page = NM_NO_PAGE;
+			continue;
+		}
+		if (batch->n > 0)
+			return NM_OK;
+	}
+	return NM_END;
+}

@@ -1,0 +1,366 @@
+/*-------------------------------------------------------------------------
+ *
+ * split.c
+ *	  Splitting a page, giving the new one its downlink, growing the root.
+ *
+ * A split takes effect in two steps.  Under the page's lock the right half
+ * moves to a new page that only the right link names (NM_PF_PENDING on the
+ * left page).  Then, with nothing held, the separator goes into the parent
+ * level by a descent of its own.  All pages come from the stash.
+ *
+ * IDENTIFICATION
+ *	  src/btree/split.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "btree/page.h"
+
+/*
+ * Where to cut the n + 1 entries (the new one at pos counted in): the number
+ * that stays left.  Ascending loads, whose new entry is the last of the
+ * rightmost page, leave the left page filled to the fillfactor.
+ */
+static int
+split_point(const NmTree *tree, const NmPage *p, int pos, int new_size, int *sizes)
+{
+	int			n = p->n + 1;
+	int			largest = 0;
+	int			total = 0;
+	int			sum = 0;
+	int			want;
+	int			best;
+	int			lo = 1;
+	int			hi = n - 1;
+	bool		ascending = (p->flags & NM_PF_HIGH) == 0 && pos == p->n;
+
+	for (int i = 0, j = 0; i < n; i++)
+	{
+		sizes[i] = i == pos ? new_size : nm_entry_size(p, j++);
+		total += sizes[i];
+		if (sizes[i] > largest)
+			largest = sizes[i];
+	}
+	if (ascending)
+	{
+		want = (int) ((int64_t) (NM_BODY_END - NM_BODY) * tree->shared->fillfactor / 100);
+		/* GENERAL: the left page's high key must fit too */
+		if (tree->layout == NM_LAYOUT_GENERAL && want > NM_BODY_END - NM_BODY - largest)
+			want = NM_BODY_END - NM_BODY - largest;
+	}
+	else
+		want = total / 2;
+	best = lo;
+	for (int i = 0; i < n; i++)
+	{
+		if (sum + sizes[i] > want && i >= lo)
+			break;
+		sum += sizes[i];
+		best = i + 1;
+	}
+	if (best > hi)
+		best = hi;
+	return best;
+}
+
+/*
+ * Split the locked page pos and insert e at pos->idx in the right half or the
+ * left.  Unlocks the page.  *sep gets the new page's first key, *right its
+ * number.  Inside the epoch section; the stash has what is needed.
+ */
+NmStatus
+nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep, NmPageNo *right)
+{
+	NmPage	   *p = pos->page;
+	NmPageNo	rno = nm_stash_take(tree);
+	NmPage	   *r = nm_page(tree, rno);
+	NmPage		old;
+	int			sizes[NM_LEAF_MAX_ENTRIES + 1];
+	int			keep;
+	int			idx = pos->idx;
+	int			moved_from;
+	bool		new_left;
+	bool		general = tree->layout == NM_LAYOUT_GENERAL;
+	NmPageNo	high_over = NM_NO_PAGE;
+
+	memcpy(&old, p, sizeof(old));
+	keep = split_point(tree, p, idx,
+					   general ? nm_item_space(p, e->item ? e->item->len : 0, e->overflow != 0)
+					   : (p->level == 0 ? 14 : 18), sizes);
+	new_left = idx < keep;
+	moved_from = new_left ? keep - 1 : keep;	/* in the old page's numbering */
+
+	nm_page_lock(r);
+	nm_page_init(tree, rno, old.level,
+				 __atomic_fetch_add(&tree->shared->next_lid, 1, __ATOMIC_RELAXED));
+	r->right = old.right;
+	r->removals = old.removals;
+	r->flags |= old.flags & NM_PF_PENDING;
+
+	/* the right page */
+	nm_high_move(r, &old);
+	if (new_left)
+		nm_page_append_from(r, &old, moved_from, old.n);
+	else
+	{
+		nm_page_append_from(r, &old, moved_from, idx);
+		nm_entry_insert(r, r->n, e);
+		nm_page_append_from(r, &old, idx, old.n);
+	}
+
+	/* its first key separates; an inner page's first entry then loses it */
+	if (!nm_entry_copy(tree, r, 0, sep))
+		NM_ASSERT(false);
+	sep->item.data = sep->buf;
+	if (old.level > 0)
+	{
+		if (!new_left && idx == moved_from)
+			sep->item.isnull = e->item->isnull;
+		else
+			sep->item.isnull = nm_entry_isnull(&old, moved_from);
+		if (sep->item.isnull)
+			r->nnull--;
+		if (general)
+		{
+			NmPageNo	over = nm_entry_overflow(r, 0);
+
+			/*
+			 * The separator that moves up keeps no page here: the parent gets a
+			 * copy, and the left page's high key takes this one.
+			 */
+			if (over != NM_NO_PAGE)
+			{
+				NmPageNo	child = nm_entry_child(r, 0);
+				NmEntry		bare = {.item = NULL,.tid = sep->tid,.child = child};
+
+				high_over = over;
+				(void) nm_entry_remove(r, 0);
+				nm_entry_insert(r, 0, &bare);
+			}
+		}
+	}
+
+	/* the left page, rewritten from the copy */
+	p->n = 0;
+	p->nnull = 0;
+	p->lower = NM_BODY_END;
+	p->garbage = 0;
+	p->hk_off = 0;
+	p->flags &= (uint16_t) ~(NM_PF_HIGH | NM_PF_HIGH_NULL | NM_PF_KILLED);
+	if (new_left)
+	{
+		nm_page_append_from(p, &old, 0, idx);
+		nm_entry_insert(p, p->n, e);
+		nm_page_append_from(p, &old, idx, moved_from);
+	}
+	else
+		nm_page_append_from(p, &old, 0, moved_from);
+	if (general && sep->item.len > NM_INLINE_MAX && high_over == NM_NO_PAGE)
+	{
+		high_over = nm_stash_take(tree);
+		nm_overflow_fill(tree, high_over, &sep->item);
+		NM_COUNT(tree->shared->noverflow, 1);
+	}
+	(void) nm_high_set(p, &sep->item, sep->tid, high_over);
+	p->right = rno;
+	p->flags |= NM_PF_PENDING;
+	p->removals++;
+
+	nm_page_unlock(r);
+	nm_page_unlock(p);
+	*right = rno;
+	return NM_OK;
+}
+
+/* Clear the mark of page no if its right sibling is the given one. */
+static bool
+clear_mark(NmTree *tree, int level, NmPageNo no, NmPageNo right, NmPageNo *next)
+{
+	NmPage	   *p = nm_page(tree, no);
+	bool		done = false;
+
+	nm_page_lock(p);
+	*next = NM_NO_PAGE;
+	if (nm_page_is(tree, p, no, level))
+	{
+		*next = p->right;
+		if (p->right == right)
+		{
+			p->flags &= (uint16_t) ~NM_PF_PENDING;
+			done = true;
+		}
+	}
+	nm_page_unlock(p);
+	return done;
+}
+
+/*
+ * The downlink is in place: find the page whose right sibling this is, from
+ * the remembered one rightwards, and clear its mark.  A page with the mark is
+ * neither unlinked nor relocated, but the remembered page may have lost its
+ * mark to a later split; then a descent finds the left neighbour.
+ */
+static void
+clear_pending(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmBound *sep)
+{
+	NmPageNo	no = left;
+	NmPageNo	next;
+	NmPos		pos;
+
+	nm_epoch_enter(tree->pool);
+	for (int i = 0; i < 8 && no != NM_NO_PAGE; i++)
+	{
+		if (clear_mark(tree, level, no, right, &next))
+		{
+			nm_epoch_exit(tree->pool);
+			return;
+		}
+		no = next;
+	}
+	nm_epoch_exit(tree->pool);
+
+	if (nm_descend(tree, sep, level, true, false, &pos, NULL, NULL) == NM_OK)
+	{
+		(void) clear_mark(tree, level, pos.no, right, &next);
+		nm_epoch_exit(tree->pool);
+	}
+}
+
+/*
+ * A level without a parent: try to put a new root over it, with the old root
+ * page (always the leftmost of its level) and the new page as children.
+ * False if the root word changed: look again.
+ */
+static bool
+grow_root(NmTree *tree, int level, uint64_t word, NmPageNo right, const NmKeyCopy *sep,
+		  NmPageNo over)
+{
+	NmStash    *stash = tree->scratch;
+	NmPageNo	no = stash->pages[0];
+	NmPage	   *p = nm_page(tree, no);
+	NmEntry		first = {.item = NULL,.child = nm_root_page(word)};
+	NmEntry		second = {.item = &sep->item,.tid = sep->tid,.child = right,.overflow = over};
+
+	NM_ASSERT(stash->n > 0);
+	nm_page_lock(p);
+	nm_page_init(tree, no, level + 1,
+				 __atomic_fetch_add(&tree->shared->next_lid, 1, __ATOMIC_RELAXED));
+	nm_entry_insert(p, 0, &first);
+	nm_entry_insert(p, 1, &second);
+	nm_page_unlock(p);
+
+	if (!__atomic_compare_exchange_n(&tree->shared->root, &word,
+									 ((uint64_t) (level + 1) << 32) | no,
+									 false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		return false;
+	/* published: it leaves the stash */
+	stash->pages[0] = stash->pages[--stash->n];
+	NM_COUNT(tree->shared->ninner, 1);
+	return true;
+}
+
+/*
+ * Insert the downlink of a page that a split of the given level made.  The
+ * tree may have been detached meanwhile (NM_GONE): the page is still reachable
+ * by its left sibling's right link, so nothing leaks.
+ *
+ * A comparator may raise here, or memory be short after another process let
+ * the tree grow: the tree stays right without the downlink, only a little
+ * slower, since the left page keeps its mark.
+ */
+NmStatus
+nm_link_right(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmKeyCopy *sep)
+{
+	NmBound		bound;
+	NmPageNo	over = NM_NO_PAGE;
+	NmKeyCopy	up;
+
+	nm_bound_from_copy(&bound, sep, sep->tid);
+	for (;;)
+	{
+		uint64_t	word = nm_root_word(tree);
+		NmPos		pos;
+		NmStatus	st;
+		NmEntry		e = {.item = &sep->item,.tid = sep->tid,.child = right};
+		bool		general = tree->layout == NM_LAYOUT_GENERAL;
+		bool		big = general && sep->item.len > NM_INLINE_MAX;
+		NmStash    *stash = tree->scratch;
+		int			need;
+
+		if (word == 0)
+			return NM_GONE;
+
+		/*
+		 * The tree may have grown by more levels than were planned for.  Ask for
+		 * no more than this level can use, else memory that is just enough would
+		 * leave the page without a downlink.
+		 */
+		need = general && (big || __atomic_load_n(&tree->shared->noverflow, __ATOMIC_RELAXED) > 0) ? 4 : 1;
+		if (stash->n < need && nm_stash_fill(tree, need) != NM_OK)
+			return NM_NO_MEMORY;
+
+		if (nm_root_level(word) == level)
+		{
+			/* an own copy of a big separator, kept in the stash until used */
+			if (big)
+			{
+				over = stash->pages[stash->n - 1];
+				NM_ASSERT(stash->n > 1);
+				nm_overflow_fill(tree, over, &sep->item);
+			}
+			if (!grow_root(tree, level, word, right, sep, big ? over : NM_NO_PAGE))
+				continue;
+			if (big)
+			{
+				/* grow_root moved the last page of the stash to slot 0 */
+				for (int i = 0; i < stash->n; i++)
+				{
+					if (stash->pages[i] == over)
+					{
+						stash->pages[i] = stash->pages[--stash->n];
+						break;
+					}
+				}
+				NM_COUNT(tree->shared->noverflow, 1);
+			}
+			clear_pending(tree, level, left, right, &bound);
+			return NM_OK;
+		}
+
+		st = nm_descend(tree, &bound, level + 1, false, true, &pos, NULL, NULL);
+		if (st != NM_OK)
+			return st;
+		if (big)
+		{
+			over = stash->pages[stash->n - 1];
+			nm_overflow_fill(tree, over, &sep->item);
+			e.overflow = over;
+		}
+		if (!nm_page_upgrade(pos.page, pos.version))
+		{
+			nm_epoch_exit(tree->pool);
+			continue;
+		}
+		if (big)
+		{
+			(void) nm_stash_take(tree);
+			NM_COUNT(tree->shared->noverflow, 1);
+		}
+		if (nm_entry_fits(pos.page, &sep->item, big))
+		{
+			nm_entry_insert(pos.page, pos.idx, &e);
+			nm_page_unlock(pos.page);
+			nm_epoch_exit(tree->pool);
+		}
+		else
+		{
+			NmPageNo	uncle;
+
+			(void) nm_split(tree, &pos, &e, &up, &uncle);
+			nm_epoch_exit(tree->pool);
+			NM_COUNT(tree->shared->ninner, 1);
+			st = nm_link_right(tree, level + 1, pos.no, uncle, &up);
+		}
+		clear_pending(tree, level, left, right, &bound);
+		return NM_OK;
+	}
+}

@@ -1,0 +1,188 @@
+/*-------------------------------------------------------------------------
+ *
+ * vacuum.c
+ *	  Visiting every entry once, removing dead ones, unlinking empty leaves.
+ *
+ * A leaf is read like a scan's batch: its TIDs and its high key are copied and
+ * validated, dead() is asked with nothing held, then the leaf is locked and
+ * entries with a dead TID go.  The next leaf begins at the copied high key, so
+ * entries that splits move right meanwhile are neither missed nor asked twice.
+ *
+ * IDENTIFICATION
+ *	  src/btree/vacuum.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "btree/page.h"
+
+typedef struct NmLeafTids
+{
+	int			n;
+	uint64_t	tids[NM_LEAF_MAX_ENTRIES];
+	bool		has_high;
+	NmKeyCopy	high;
+} NmLeafTids;
+
+NM_RACY static bool
+copy_tids(const NmTree *tree, const NmPage *p, NmLeafTids *out)
+{
+	out->n = nm_page_n(p);
+	for (int i = 0; i < out->n; i++)
+		out->tids[i] = nm_entry_tid(p, i);
+	out->has_high = (p->flags & NM_PF_HIGH) != 0;
+	if (out->has_high && !nm_entry_copy(tree, p, -1, &out->high))
+		return false;
+	return true;
+}
+
+static int
+tid_cmp(const void *a, const void *b)
+{
+	uint64_t	x = *(const uint64_t *) a;
+	uint64_t	y = *(const uint64_t *) b;
+
+	return (x > y) - (x < y);
+}
+
+/* Entries of a locked leaf whose TID is in the sorted set go. */
+static int
+remove_tids(NmPage *p, const uint64_t *dead, int ndead, NmRetired *retired)
+{
+	int			removed = 0;
+
+	for (int i = p->n - 1; i >= 0; i--)
+	{
+		uint64_t	tid = nm_entry_tid(p, i);
+
+		if (bsearch(&tid, dead, ndead, sizeof(tid), tid_cmp))
+		{
+			nm_retire_later(retired, nm_entry_remove(p, i));
+			removed++;
+		}
+	}
+	if (removed > 0)
+		p->removals++;
+	return removed;
+}
+
+/*
+ * Remove the dead TIDs from everything between two places.  The leaf may have
+ * split since it was read; then its parts follow to the right, up to the high
+ * key that was copied.
+ */
+static NmStatus
+remove_range(NmTree *tree, const NmBound *start, const NmLeafTids *leaf,
+			 const uint64_t *dead, int ndead, int64_t *removed, NmPageNo *emptied)
+{
+	NmKeyCopy	at;
+	NmBound		place = *start;
+
+	for (;;)
+	{
+		NmRetired	retired = {0};
+		NmPos		pos;
+		NmKeyCopy	high;
+		bool		has_high;
+		int			cnt;
+		bool		past;
+		NmStatus	st = nm_descend(tree, &place, 0, false, false, &pos, NULL, NULL);
+
+		if (st != NM_OK)
+			return st;
+		if (!nm_page_upgrade(pos.page, pos.version))
+		{
+			nm_epoch_exit(tree->pool);
+			continue;
+		}
+		cnt = remove_tids(pos.page, dead, ndead, &retired);
+		has_high = (pos.page->flags & NM_PF_HIGH) != 0;
+		if (has_high)
+		{
+			(void) nm_entry_copy(tree, pos.page, -1, &high);
+			high.item.data = high.buf;
+		}
+		*emptied = pos.page->n == 0 ? pos.no : NM_NO_PAGE;
+		nm_page_unlock(pos.page);
+		nm_epoch_exit(tree->pool);
+		*removed += cnt;
+		NM_COUNT(tree->shared->nentries, -cnt);
+		NM_COUNT(tree->shared->noverflow, -retired.n);
+		nm_retire_all(tree, &retired);
+
+		if (!has_high)
+			return NM_OK;
+		past = false;
+		if (leaf->has_high)
+		{
+			NmBound		until;
+
+			nm_bound_from_copy(&until, &leaf->high, leaf->high.tid);
+			past = nm_copy_vs_bound(tree, &high, &until) >= 0;
+		}
+		if (past)
+			return NM_OK;
+		memcpy(&at, &high, sizeof(at));
+		nm_bound_from_copy(&place, &at, at.tid);
+	}
+}
+
+NmStatus
+nm_tree_vacuum(NmTree *tree, NmVacuum *vac)
+{
+	NmBound		place = {.infinite = -1};
+	NmKeyCopy	fence;
+	bool		fence_valid = false;
+	NmLeafTids	leaf;
+	uint64_t	dead[NM_LEAF_MAX_ENTRIES];
+
+	vac->visited = vac->removed = vac->leaves = vac->pages_deleted = 0;
+	for (;;)
+	{
+		NmPos		pos;
+		int			ndead = 0;
+		NmPageNo	emptied = NM_NO_PAGE;
+		NmStatus	st = nm_descend(tree, &place, 0, false, true, &pos, NULL, NULL);
+
+		if (st != NM_OK)
+			return st;
+		if (!copy_tids(tree, pos.page, &leaf) || !nm_page_validate(pos.page, pos.version))
+		{
+			nm_epoch_exit(tree->pool);
+			continue;
+		}
+		nm_epoch_exit(tree->pool);
+		leaf.high.item.data = leaf.high.buf;
+
+		/*
+		 * An unlink may have merged a range that was visited already into this
+		 * leaf's: entries before the place are not asked again.
+		 */
+		for (int i = pos.idx; i < leaf.n; i++)
+		{
+			vac->visited++;
+			if (vac->dead(vac->arg, leaf.tids[i]))
+				dead[ndead++] = leaf.tids[i];
+		}
+		vac->leaves++;
+		if (ndead > 0)
+		{
+			qsort(dead, ndead, sizeof(dead[0]), tid_cmp);
+			st = remove_range(tree, &place, &leaf, dead, ndead, &vac->removed, &emptied);
+			if (st != NM_OK)
+				return st;
+		}
+		else if (leaf.n == 0)
+			emptied = pos.no;
+		if (emptied != NM_NO_PAGE && fence_valid &&
+			nm_unlink_leaf(tree, emptied, &fence))
+			vac->pages_deleted++;
+		if (vac->tick)
+			vac->tick(vac->arg);
+		if (!leaf.has_high)
+			return NM_OK;
+		memcpy(&fence, &leaf.high, sizeof(fence));
+		fence.item.data = fence.buf;
+		fence_valid = true;
+		nm_bound_from_copy(&place, &fence, fence.tid);
+	}
+}
