@@ -94,6 +94,8 @@ SELECT good();
 SET allow_in_place_tablespaces = on;
 CREATE TABLESPACE nm_regress_space LOCATION '';
 ALTER INDEX t_a SET TABLESPACE nm_regress_space;
+-- The file is copied, the tree is not: it is loaded anew, in the background.
+SELECT nm_test.wait_loaded('t_a');
 SELECT good();
 ALTER TABLE t SET TABLESPACE nm_regress_space;
 BEGIN; ALTER INDEX t_a SET TABLESPACE pg_default; INSERT INTO t VALUES (-6, 'b6'); ROLLBACK;
@@ -102,6 +104,7 @@ ALTER INDEX t_b SET TABLESPACE nm_regress_space;
 INSERT INTO t VALUES (-7, 'b7');
 ALTER TABLE t SET TABLESPACE pg_default; ALTER INDEX t_a SET TABLESPACE pg_default; ALTER INDEX t_b SET TABLESPACE pg_default;
 DROP TABLESPACE nm_regress_space;
+SELECT nm_test.wait_loaded('t_a'), nm_test.wait_loaded('t_b');
 SELECT good();
 ALTER TABLE t ALTER a TYPE bigint;
 ALTER TABLE t ALTER b TYPE varchar(40);

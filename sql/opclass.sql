@@ -113,6 +113,9 @@ BEGIN
 			cmp := nm_test.compare(q);
 			n := n + 1;
 			IF cmp ~ 'DIFFERS' THEN bad := bad + 1; RAISE NOTICE '% %', q, cmp; END IF;
+			-- "flag = true" is simplified to "flag", which core matches to btree's own family
+			-- alone before 16.
+			CONTINUE WHEN used = 'boolean' AND op.amopstrategy = 3 AND current_setting('server_version_num')::int < 160000;
 			IF cmp !~ 'index same' THEN unused := unused + 1; RAISE NOTICE 'not used: % %', q, cmp; END IF;
 		END LOOP;
 	END LOOP;

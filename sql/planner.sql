@@ -41,16 +41,20 @@ INSERT INTO q SELECT unnest(ARRAY[
 	'SELECT * FROM @ WHERE id % 100 = 3', 'SELECT * FROM @ WHERE id % 100 IN (3, 4)', 'SELECT * FROM @ WHERE id % 100 = 3 AND grp = 3', 'SELECT * FROM @ WHERE id IS NULL', 'SELECT * FROM @ WHERE id IS NOT NULL', 'SELECT * FROM @ WHERE id < 100 OR t = ''text500''', 'SELECT * FROM @ WHERE id < 500 AND grp = 3',
 	'SELECT * FROM @ x JOIN @ y USING (id) WHERE x.id < 100', 'SELECT count(*) FROM @ x JOIN @ y ON x.id = y.grp', 'SELECT * FROM @ x JOIN @ y USING (id) ORDER BY id', 'SELECT * FROM @ x WHERE EXISTS (SELECT FROM @ y WHERE y.id = x.id + 1 AND y.grp = 5)', 'SELECT * FROM @ x JOIN @ y ON y.id = x.id WHERE x.t = ''text9''',
 	'SELECT * FROM @ x LEFT JOIN @ y ON y.grp = x.id WHERE x.id BETWEEN 10 AND 20', 'SELECT * FROM (SELECT * FROM @ ORDER BY id LIMIT 100) x JOIN @ y ON y.grp = x.grp', 'SELECT * FROM @ WHERE id > 100 AND id < 90', 'SELECT * FROM @ WHERE f < 0.5 ORDER BY id LIMIT 3', 'SELECT id FROM @ ORDER BY id OFFSET 49990',
-	'UPDATE @ SET f = 1 WHERE id = 3', 'DELETE FROM @ WHERE id < 3', 'SELECT * FROM @ WHERE (id, grp) > (49000, 5) AND id > 48000']);
+	'UPDATE @ SET f = 1 WHERE id = 3', 'DELETE FROM @ WHERE id < 3']);
 SELECT x.q, x.n AS numa, x.b AS btree
 FROM (SELECT array_agg(q) AS q FROM q) q, plans('b', q.q) n, plans('n', q.q) b, unnest(q.q, n.plans, b.plans) x(q, n, b)
 WHERE x.n <> x.b;
 SELECT count(*) AS queries FROM q;
--- Row estimates are the same and costs near, also where the plan had no choice.
+-- What core does for btree's families only: a row comparison gives a condition on its first
+-- column, LIKE gives a range, and (before 18) a range estimate looks up the true ends.
+SELECT nm_test.plan('SELECT * FROM n WHERE (id, grp) > (49000, 5)') ~ 'Seq Scan|b_' AS without_numa_btree;
+-- Row estimates are the same but for those ends, and costs are near, also where the plan had
+-- no choice.
 SET enable_seqscan = off; SET enable_bitmapscan = off;
 SELECT x.q, x.nn AS numa_rows, x.bn AS btree_rows, round(x.nc) AS numa_cost, round(x.bc) AS btree_cost
 FROM (SELECT array_agg(q) AS q FROM q) q, plans('b', q.q) n, plans('n', q.q) b, unnest(q.q, n.n, b.n, n.costs, b.costs) x(q, nn, bn, nc, bc)
-WHERE x.nn <> x.bn OR x.nc / x.bc NOT BETWEEN 0.5 AND 1.5;
+WHERE x.nn NOT BETWEEN 0.95 * x.bn AND 1.05 * x.bn OR x.nc / x.bc NOT BETWEEN 0.5 AND 1.5;
 RESET enable_seqscan; RESET enable_bitmapscan;
 DROP INDEX b_id, b_grp, b_t, b_p, b_e;
 -- An index that is not in memory is not planned with load = eager, and is again afterwards.

@@ -62,6 +62,18 @@ node_names(const NmTopology *topo, bool allowed)
 	return s.len > 0 ? s.data : "none";
 }
 
+/* May pages go to this node, as far as numa_migrate.nodes says? */
+static bool
+in_setting(int node)
+{
+	uint64_t	bits[NM_MAX_NODE_ID / 64];
+
+	if (nm_nodes == NULL || nm_nodes[0] == '\0' ||
+		!nm_parse_node_list(nm_nodes, bits, NM_MAX_NODE_ID))
+		return true;
+	return node >= 0 && node < NM_MAX_NODE_ID && ((bits[node / 64] >> (node % 64)) & 1) != 0;
+}
+
 void
 nm_check_target_node(const NmTopology *topo, int node)
 {
@@ -86,6 +98,12 @@ nm_check_target_node(const NmTopology *topo, int node)
 				 errdetail("The server's cpuset does not include it."),
 				 errhint("Nodes that are allowed: %s. Change AllowedMemoryNodes or cpuset.mems of the service for more.",
 						 node_names(topo, true))));
+	if (!in_setting(node))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("memory node %d is not in numa_migrate.nodes", node),
+				 errdetail("The setting is \"%s\".", nm_nodes),
+				 errhint("Choose one of those nodes, or have an administrator change the setting.")));
 }
 
 /*
@@ -96,19 +114,11 @@ nm_check_target_node(const NmTopology *topo, int node)
 static void
 default_nodes(const NmTopology *topo, NmNodeList *list)
 {
-	uint64_t	bits[NM_MAX_NODE_ID / 64];
-	bool		all = nm_nodes == NULL || nm_nodes[0] == '\0' ||
-		!nm_parse_node_list(nm_nodes, bits, NM_MAX_NODE_ID);
-
 	list->n = 0;
 	for (int i = 0; i < topo->nnodes; i++)
 	{
-		int			id = topo->nodes[i].id;
-
-		if (!topo->nodes[i].allowed)
-			continue;
-		if (all || (bits[id / 64] >> (id % 64)) & 1)
-			list->node[list->n++] = id;
+		if (topo->nodes[i].allowed && in_setting(topo->nodes[i].id))
+			list->node[list->n++] = topo->nodes[i].id;
 	}
 	if (list->n == 0)
 		ereport(ERROR,
@@ -137,7 +147,8 @@ nm_node_list_arg(FunctionCallInfo fcinfo, int argno, const NmTopology *topo, NmN
 	if (ARR_NDIM(array) > 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("list of nodes must have one dimension")));
+				 errmsg("list of nodes must have one dimension"),
+				 errhint("Write it like '{0,1}'.")));
 	deconstruct_array(array, INT4OID, sizeof(int32), true, TYPALIGN_INT, &elems, &nulls, &n);
 	if (n == 0)
 		ereport(ERROR,
@@ -147,13 +158,15 @@ nm_node_list_arg(FunctionCallInfo fcinfo, int argno, const NmTopology *topo, NmN
 	if (n > (int) lengthof(list->node))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("list of nodes has %d entries, more than %d", n, (int) lengthof(list->node))));
+				 errmsg("list of nodes has %d entries, more than %d", n, (int) lengthof(list->node)),
+				 errhint("Use smaller weights.")));
 	for (int i = 0; i < n; i++)
 	{
 		if (nulls[i])
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("list of nodes must not contain null")));
+					 errmsg("list of nodes must not contain null"),
+					 errhint("Give NULL in place of the list for all allowed nodes.")));
 		list->node[i] = DatumGetInt32(elems[i]);
 		nm_check_target_node(topo, list->node[i]);
 	}
@@ -241,8 +254,13 @@ check_move_privilege(Relation rel)
 static Relation
 open_relation(Oid relid, bool *tree)
 {
-	Relation	rel = relation_open(relid, AccessShareLock);
+	Relation	rel = try_relation_open(relid, AccessShareLock);
 
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid),
+				 errhint("It may have been dropped meanwhile.")));
 	if (!RELKIND_HAS_STORAGE(rel->rd_rel->relkind))
 	{
 		bool		partitioned = rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ||

@@ -42,7 +42,10 @@
  */
 extern const NmTopology *nm_topology_now(void);
 
-/* ERROR 22023 (no such node) or 55000 (not allowed, no memory). */
+/*
+ * ERROR 22023 (no such node) or 55000 (not allowed, no memory, not in
+ * numa_migrate.nodes).
+ */
 extern void nm_check_target_node(const NmTopology *topo, int node);
 
 /*

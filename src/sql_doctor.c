@@ -426,6 +426,7 @@ check_pool_policy(Finding *f)
 	{
 		f->ok = false;
 		appendStringInfoString(&f->detail, "no pool without preload");
+		appendStringInfoString(&f->hint, "See item preload.");
 		return;
 	}
 	f->ok = nm_pool->policy_set;
@@ -492,6 +493,7 @@ check_worker(Finding *f)
 	{
 		f->ok = false;
 		appendStringInfoString(&f->detail, "no worker without preload");
+		appendStringInfoString(&f->hint, "See item preload.");
 		return;
 	}
 	pid = nm_migrator->pid;		/* one word: no lock for a look */

@@ -301,7 +301,8 @@ relation_arg(FunctionCallInfo fcinfo)
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("relation must not be null")));
+				 errmsg("relation must not be null"),
+				 errhint("Give the name of a table or index.")));
 	return PG_GETARG_OID(0);
 }
 
@@ -346,7 +347,8 @@ nm_sql_move_relation(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(1))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("node must not be null")));
+				 errmsg("node must not be null"),
+				 errhint("numa.topology() shows the nodes; numa.spread_relation() uses all of them.")));
 	list.n = 1;
 	list.node[0] = PG_GETARG_INT32(1);
 	nm_check_target_node(topo, list.node[0]);
@@ -476,6 +478,7 @@ balance_run(Balance *b, const NmNodeList *list)
 	int			next = 0;
 	int			turn = 0;
 	size_t		n;
+	uint64		t0 = nm_now_ns();
 
 	/* How is it now? */
 	while ((n = balance_slice(b, &next, &last_page)) > 0 || next < nm_buffer_count())
@@ -524,6 +527,9 @@ balance_run(Balance *b, const NmNodeList *list)
 		}
 		job_flush(&b->job);
 	}
+
+	/* with the time it took to look, which is most of it if little moves */
+	b->job.stats.elapsed_ms = (double) (nm_now_ns() - t0) / 1e6;
 }
 
 /*

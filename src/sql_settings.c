@@ -84,7 +84,8 @@ reject_null(FunctionCallInfo fcinfo, const char *what)
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", PG_ARGISNULL(0) ? what : "persist")));
+				 errmsg("%s must not be null", PG_ARGISNULL(0) ? what : "persist"),
+				 errhint("\"auto\" and 0 are the defaults of mode and batch.")));
 }
 
 /* numa.set_mode(mode text, persist bool = false) */

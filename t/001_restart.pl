@@ -32,7 +32,7 @@ my %query = (
 	t_id => 'SELECT id FROM t WHERE id BETWEEN 100 AND 15000 ORDER BY id',
 	t_txt => q(SELECT txt, id FROM t WHERE txt > 'row 5' ORDER BY txt, id DESC),
 	t_part => 'SELECT n, txt FROM t WHERE id % 2 = 0 AND n > 100 ORDER BY n',
-	t_expr => q(SELECT lower(txt) COLLATE "C" FROM t WHERE lower(txt) COLLATE "C" < 'row 3' COLLATE "C"),
+	t_expr => q(SELECT lower(txt) COLLATE "C" FROM t WHERE lower(txt) COLLATE "C" < 'row 3' COLLATE "C" ORDER BY 1),
 	ul_a => 'SELECT a FROM ul WHERE a > 0 ORDER BY a');
 
 sub all_same { my ($when) = @_; same_rows($node, $query{$_}, $_, "$_ $when") foreach sort keys %query; }

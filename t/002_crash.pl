@@ -101,6 +101,7 @@ is($node->safe_psql('postgres', q(SELECT to_regclass('t_slow') IS NULL)), 't', '
 all_same('after a killed build');
 $node->safe_psql('postgres', 'CREATE INDEX t_again ON t USING numa_btree (id DESC)');
 same_rows($node, 'SELECT id FROM t WHERE id > 0 ORDER BY id DESC', 't_(?:again|id)', 'the next build');
+$node->safe_psql('postgres', 'DROP INDEX t_again');
 
 # 4. Crash again while loading after a crash: one right after the other.
 $node->stop('immediate');

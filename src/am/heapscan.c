@@ -44,6 +44,15 @@
 #include "varatt.h"
 #endif
 
+/* Pages between two looks for sessions that want the table for themselves. */
+#define YIELD_PAGES		64
+
+/*
+ * Set in loaders that nobody waits for: they give way to a session that wants
+ * a lock on the table which conflicts with theirs.
+ */
+bool		nm_heapscan_yields = false;
+
 /* A row to be indexed: the newest usable member of a HOT chain. */
 typedef struct NmFound
 {
@@ -87,6 +96,7 @@ typedef struct NmHeapScan
 	int			maxdeferred;
 } NmHeapScan;
 
+static bool table_wanted(Relation heap);
 static void setup_evaluation(NmHeapScan *scan);
 static void collect_page(NmHeapScan *scan, BlockNumber block, OffsetNumber only);
 static bool walk_chain(NmHeapScan *scan, Buffer buffer, OffsetNumber root, NmFound *found);
@@ -96,6 +106,20 @@ static bool form_guarded(NmHeapScan *scan, const NmFound *found, Datum *values,
 						 bool *isnull, bool *wanted);
 static void add_row(NmHeapScan *scan, BlockNumber block, const NmFound *found);
 static void defer_row(NmHeapScan *scan, BlockNumber block, OffsetNumber root, TransactionId xid);
+
+/*
+ * Does another session have or want a lock that shuts out all but readers?
+ * LockHasWaiters() can't be asked about our own lock, which usually is a
+ * fast-path one; but another mode is not granted past such a waiter.
+ */
+static bool
+table_wanted(Relation heap)
+{
+	if (!ConditionalLockRelation(heap, RowShareLock))
+		return true;
+	UnlockRelation(heap, RowShareLock);
+	return false;
+}
 
 static void
 setup_evaluation(NmHeapScan *scan)
@@ -424,6 +448,12 @@ nm_heapscan(NmIndex *idx, Relation heap, Relation index, NmSpool *spool, ItemPoi
 	for (BlockNumber block = 0; block < nblocks; block++)
 	{
 		CHECK_FOR_INTERRUPTS();
+		if (nm_heapscan_yields && block % YIELD_PAGES == 0 &&
+			table_wanted(heap))
+			ereport(ERROR,
+					(errcode(ERRCODE_QUERY_CANCELED),
+					 errmsg("load of index \"%s\" was put off because another session wants its table",
+							RelationGetRelationName(index))));
 		collect_page(scan, block, InvalidOffsetNumber);
 		for (int i = 0; i < scan->nfound; i++)
 		{

@@ -54,6 +54,8 @@
 #define LAUNCHER_NAP_MS		60000
 #define LAUNCHER_RETRY_MS	1000
 #define POKE_INTERVAL_MS	1000
+/* How often a scanner comes back to indexes whose load gave way to others. */
+#define MAX_PASSES			10
 
 PGDLLEXPORT void nm_launcher_main(Datum arg);
 PGDLLEXPORT void nm_scanner_main(Datum arg);
@@ -61,7 +63,7 @@ PGDLLEXPORT void nm_scanner_main(Datum arg);
 static List *list_databases(MemoryContext cxt);
 static bool database_blocked(Oid db);
 static bool scan_database(Oid db, bool *no_worker);
-static pg_noinline List *list_indexes(MemoryContext cxt);
+static List *list_indexes(MemoryContext cxt);
 static List *collect_wanted(List *todo, bool *all, bool *failed);
 static bool load_one(Oid indexoid);
 static bool want_index(Oid indexoid);
@@ -224,6 +226,17 @@ list_databases(MemoryContext cxt)
 	return dbs;
 }
 
+static bool
+database_exists(Oid db)
+{
+	bool		exists;
+
+	StartTransactionCommand();
+	exists = SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(db));
+	CommitTransactionCommand();
+	return exists;
+}
+
 /*
  * Run a scanner in a database and wait until it has ended.  False if it has to
  * be tried again later: the database is blocked, or there is no worker slot.
@@ -369,6 +382,9 @@ nm_launcher_main(Datum arg)
 			foreach(lc, todo)
 			{
 				CHECK_FOR_INTERRUPTS();
+				if (!no_worker && !database_exists(lfirst_oid(lc)))
+					continue;
+				MemoryContextSwitchTo(cxt);
 				if (no_worker || !scan_database(lfirst_oid(lc), &no_worker))
 					later = lappend_oid(later, lfirst_oid(lc));
 			}
@@ -419,7 +435,7 @@ scanner_exit(int code, Datum arg)
 }
 
 /* Valid indexes of ours in this database, temporary ones excepted. */
-static List *
+static pg_noinline List *
 list_indexes(MemoryContext cxt)
 {
 	List	   *indexes = NIL;
@@ -523,8 +539,7 @@ nm_scanner_main(Datum arg)
 {
 	Oid			db = DatumGetObjectId(arg);
 	MemoryContext cxt;
-	List	   *indexes;
-	ListCell   *lc;
+	List	   *todo;
 	bool		mine;
 	volatile int nloaded = 0;
 
@@ -549,28 +564,39 @@ nm_scanner_main(Datum arg)
 
 	cxt = AllocSetContextCreate(TopMemoryContext, "numa_migrate loader",
 								ALLOCSET_DEFAULT_SIZES);
-	indexes = list_indexes(cxt);
-	foreach(lc, indexes)
+	nm_heapscan_yields = true;
+	todo = list_indexes(cxt);
+	for (int pass = 0; todo != NIL && pass < MAX_PASSES; pass++)
 	{
-		CHECK_FOR_INTERRUPTS();
-		MemoryContextSwitchTo(cxt);
-		PG_TRY();
+		List	   *volatile later = NIL;
+		ListCell   *lc;
+
+		foreach(lc, todo)
 		{
-			if (load_one(lfirst_oid(lc)))
-				nloaded++;
-		}
-		PG_CATCH();
-		{
-			/* the slot remembers why; the next index may do better */
-			HOLD_INTERRUPTS();
+			CHECK_FOR_INTERRUPTS();
 			MemoryContextSwitchTo(cxt);
-			EmitErrorReport();
-			AbortCurrentTransaction();
-			FlushErrorState();
-			RESUME_INTERRUPTS();
+			PG_TRY();
+			{
+				if (load_one(lfirst_oid(lc)))
+					nloaded++;
+			}
+			PG_CATCH();
+			{
+				HOLD_INTERRUPTS();
+				MemoryContextSwitchTo(cxt);
+				/* the slot remembers why; the next index may do better */
+				if (geterrcode() == ERRCODE_QUERY_CANCELED)
+					later = lappend_oid(later, lfirst_oid(lc));
+				else
+					EmitErrorReport();
+				AbortCurrentTransaction();
+				FlushErrorState();
+				RESUME_INTERRUPTS();
+			}
+			PG_END_TRY();
+			pgstat_report_activity(STATE_IDLE, NULL);
 		}
-		PG_END_TRY();
-		pgstat_report_activity(STATE_IDLE, NULL);
+		todo = later;
 	}
 	if (nloaded > 0)
 		ereport(LOG,

@@ -103,6 +103,7 @@ extern void nm_send_inval(Oid relid);
 extern void nm_serializable_insert_check(NmIndex *idx);
 
 /* ---- heapscan.c ---- */
+extern bool nm_heapscan_yields;
 extern void nm_heapscan(NmIndex *idx, Relation heap, Relation index, NmSpool *spool,
 						ItemPointer own_tid);
 

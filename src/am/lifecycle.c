@@ -6,8 +6,8 @@
  * What is to be dropped at the end is kept in a local list, each entry with the
  * transaction nest level whose abort decides:
  *	- at commit: an index that was dropped, and the former storage of one that
- *	  was rebuilt; abort of that level forgets the entry;
- *	- at abort: a tree that was built; abort of that level drops it.
+ *	  was rebuilt or moved; abort of that level forgets the entry;
+ *	- at abort: what was made for storage that this transaction created.
  * A level's commit hands its entries to the level above.  Entries are allocated
  * when they are made: nothing that happens at commit or abort can raise.
  *
@@ -51,6 +51,7 @@ struct NmPendingDrop
 	int			nest;
 	bool		at_commit;		/* else at abort */
 	bool		concurrently;	/* DROP INDEX CONCURRENTLY: several transactions */
+	bool		if_moved;		/* altered: drop if the storage is no longer its */
 	bool		due;			/* the index is gone now */
 	Oid			new_owner;		/* index that took the storage over */
 };
@@ -76,7 +77,7 @@ pending_push(NmPendingDrop *p, NmSlot *slot, uint64 serial, bool at_commit)
 	p->nest = GetCurrentTransactionNestLevel();
 	p->at_commit = at_commit;
 	slist_push_head(&pending_drops, &p->node);
-	if (at_commit)
+	if (at_commit && !p->if_moved)
 		nm_slot_set_pending(slot, serial, true);
 }
 
@@ -212,15 +213,47 @@ queue_drop(Oid indexoid, int dropflags)
 	}
 }
 
+/*
+ * An index was altered.  SET TABLESPACE gives it other storage and tells nobody
+ * else; whether it was that is seen before commit.
+ */
+static void
+queue_if_moved(Oid indexoid)
+{
+	NmPendingDrop *pending = nm_pending_make();
+	NmSlot	   *slot;
+	uint64		serial = 0;
+
+	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_SHARED);
+	slot = nm_slot_first_by_oid(MyDatabaseId, indexoid);
+	while (slot != NULL &&
+		   (slot->pending_drop || slot->key.backend != NM_INVALID_BACKEND))
+		slot = nm_slot_next_by_oid(slot);
+	if (slot != NULL)
+		serial = slot->serial;
+	LWLockRelease(NmLock(NM_LOCK_REGISTRY));
+
+	if (slot == NULL)
+		pfree(pending);
+	else
+	{
+		pending->if_moved = true;
+		nm_pending_drop_at_commit(pending, slot, serial);
+	}
+}
+
 static void
 nm_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId, void *arg)
 {
 	if (prev_object_access_hook)
 		prev_object_access_hook(access, classId, objectId, subId, arg);
 
-	if (access == OAT_DROP && classId == RelationRelationId && subId == 0 &&
-		nm_preloaded())
+	if (classId != RelationRelationId || subId != 0 || !nm_preloaded())
+		return;
+	if (access == OAT_DROP)
 		queue_drop(objectId, arg ? ((ObjectAccessDrop *) arg)->dropflags : 0);
+	else if (access == OAT_POST_ALTER)
+		queue_if_moved(objectId);
 }
 
 /*
@@ -256,7 +289,9 @@ resolve_drops(void)
 		if (key.backend != NM_INVALID_BACKEND || p->concurrently)
 			continue;
 		owner = RelidByStorage(key.spc, key.rel);
-		if (OidIsValid(owner) && owner != old_owner)
+		if (p->if_moved)
+			p->due = owner != old_owner;
+		else if (OidIsValid(owner) && owner != old_owner)
 			p->new_owner = owner;
 	}
 }
@@ -284,10 +319,10 @@ finish_drops(bool commit, int nest)
 		{
 			if (commit && OidIsValid(p->new_owner))
 				nm_slot_rename(p->slot, p->serial, p->new_owner);
-			else
+			else if (!p->if_moved || p->due)
 				(void) nm_slot_drop(p->slot, p->serial);
 		}
-		else if (p->at_commit)
+		else if (p->at_commit && !p->if_moved)
 			nm_slot_set_pending(p->slot, p->serial, false);
 		pfree(p);
 	}
@@ -345,7 +380,7 @@ nm_xact_callback(XactEvent event, void *arg)
 				NmPendingDrop *p = slist_container(NmPendingDrop, node,
 												   slist_pop_head_node(&pending_drops));
 
-				if (p->at_commit)
+				if (p->at_commit && !p->if_moved)
 					nm_slot_set_pending(p->slot, p->serial, false);
 				pfree(p);
 			}

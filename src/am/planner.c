@@ -25,11 +25,15 @@
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/plancat.h"
+#include "parser/parsetree.h"
 #include "utils/index_selfuncs.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+
+/* What core's estimates for nbtree charge for a page, in cpu_operator_cost. */
+#define PAGE_CPU_MULTIPLIER		50.0
 
 static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
 
@@ -286,7 +290,7 @@ estimate(PlannerInfo *root, IndexPath *path, double loop_count, GenericCosts *co
 		costs->indexStartupCost += descent;
 		costs->indexTotalCost += descents * descent;
 	}
-	descent = (index->tree_height + 1) * DEFAULT_PAGE_CPU_MULTIPLIER * cpu_operator_cost;
+	descent = (index->tree_height + 1) * PAGE_CPU_MULTIPLIER * cpu_operator_cost;
 	costs->indexStartupCost += descent;
 	costs->indexTotalCost += descents * descent;
 
@@ -341,7 +345,7 @@ correlation_of(PlannerInfo *root, IndexOptInfo *index)
 
 	sortop = get_opfamily_member(index->opfamily[0], index->opcintype[0],
 								 index->opcintype[0], BTLessStrategyNumber);
-	if (OidIsValid(sortop) &&
+	if (OidIsValid(sortop) && index->reverse_sort != NULL &&
 		get_attstatsslot(&slot, var.statsTuple, STATISTIC_KIND_CORRELATION, sortop,
 						 ATTSTATSSLOT_NUMBERS))
 	{

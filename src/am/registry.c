@@ -401,6 +401,7 @@ void
 nm_slot_attach(NmIndex *idx, Relation index)
 {
 	NmSlot	   *slot;
+	NmPendingDrop *undo = NULL;
 	bool		stale;
 
 	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_SHARED);
@@ -418,6 +419,8 @@ nm_slot_attach(NmIndex *idx, Relation index)
 
 	/* not there, or not as it should be */
 	nm_registry_sweep(false);
+	if (index != NULL && storage_is_new(index))
+		undo = nm_pending_make();
 	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_EXCLUSIVE);
 	slot = nm_slot_find(&idx->key);
 	stale = slot != NULL && slot->identity != idx->identity;
@@ -451,6 +454,8 @@ nm_slot_attach(NmIndex *idx, Relation index)
 	idx->serial = slot->serial;
 	idx->load_count = 0;
 	LWLockRelease(NmLock(NM_LOCK_REGISTRY));
+	if (undo != NULL)
+		nm_pending_drop_at_abort(undo, idx->slot, idx->serial);
 
 	/*
 	 * Other storage of the same index is what it had before SET TABLESPACE:

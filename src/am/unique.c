@@ -13,6 +13,8 @@
  * stripes for one key, at most one has the id that is right at its insert, and
  * the other starts over.
  *
+ * Who has to wait for another transaction has no entry meanwhile (see below).
+ *
  * Locks: at most one stripe, never while waiting for a transaction or for a
  * load; below it only heap buffers and the pool.
  *
@@ -116,6 +118,17 @@ nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
 		{
 			if (check != UNIQUE_CHECK_EXISTING)
 				st = nm_tree_insert(tree, item, t, &lid, &leaf);
+		}
+		else if (verdict == NM_WAIT && check != UNIQUE_CHECK_EXISTING)
+		{
+			/*
+			 * A load may have met this row in the heap before we came here, and
+			 * the other one's row too.  Two rows that both have an entry would
+			 * make both inserters wait, for each other; so who waits has none,
+			 * as in nbtree.  The row is ours and not committed: nobody misses
+			 * the entry.
+			 */
+			(void) nm_tree_delete(tree, item, t);
 		}
 		LWLockRelease(stripe);
 

@@ -114,20 +114,20 @@ gn_write(NmPage *p, int off, int pre, const NmEntry *e)
 }
 
 /* Bytes of an item of this key length in this page, slot not counted. */
-static inline int
+NM_RACY static inline int
 item_bytes(int pre, uint32_t len, bool overflow)
 {
 	return pre + NM_ITEM_HDR + (overflow ? (int) sizeof(NmPageNo) : (int) len);
 }
 
-int
+NM_RACY int
 nm_item_space(const NmPage *p, uint32_t len, bool overflow)
 {
 	return item_bytes(nm_gn_prefix(p), len, overflow) + nm_gn_slot_size(p);
 }
 
 /* Free bytes between the slots and the items. */
-static inline int
+NM_RACY static inline int
 gn_gap(const NmPage *p)
 {
 	return p->lower - NM_BODY - p->n * nm_gn_slot_size(p);
@@ -180,7 +180,7 @@ gn_allocate(NmPage *p, int bytes, int slot)
 
 /* ---- both layouts ---- */
 
-bool
+NM_RACY bool
 nm_entry_fits(const NmPage *p, const NmItem *item, bool overflow)
 {
 	if ((p->flags & NM_PF_GENERAL) == 0)

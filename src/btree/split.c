@@ -171,119 +171,110 @@ nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep, NmPageNo *r
 	return NM_OK;
 }
 
-/* Clear the mark of page no if its right sibling is the given one. */
-static bool
-clear_mark(NmTree *tree, int level, NmPageNo no, NmPageNo right, NmPageNo *next)
+NM_RACY static bool
+waits_for_link(const NmTree *tree, const NmPage *p, NmPageNo no, int level, NmPageNo right)
 {
-	NmPage	   *p = nm_page(tree, no);
-	bool		done = false;
-
-	nm_page_lock(p);
-	*next = NM_NO_PAGE;
-	if (nm_page_is(tree, p, no, level))
-	{
-		*next = p->right;
-		if (p->right == right)
-		{
-			p->flags &= (uint16_t) ~NM_PF_PENDING;
-			done = true;
-		}
-	}
-	nm_page_unlock(p);
-	return done;
+	return nm_page_is(tree, p, no, level) && p->right == right &&
+		(p->flags & NM_PF_PENDING) != 0;
 }
 
 /*
- * The downlink is in place: find the page whose right sibling this is, from
- * the remembered one rightwards, and clear its mark.  A page with the mark is
- * neither unlinked nor relocated, but the remembered page may have lost its
- * mark to a later split; then a descent finds the left neighbour.
+ * Lock the page whose right sibling "right" waits for its downlink.  The hint
+ * is where it was last; a later split may have put another page between, or
+ * a relocation moved it, then a descent finds the left neighbour of the
+ * separator.  NULL: nobody waits any more, it is linked.  Enters the epoch
+ * section when it returns a page.
  */
-static void
-clear_pending(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmBound *sep)
+static NmPage *
+lock_waiting(NmTree *tree, int level, NmPageNo hint, NmPageNo right, const NmBound *sep,
+			 NmStatus *st)
 {
-	NmPageNo	no = left;
-	NmPageNo	next;
-	NmPos		pos;
-
-	nm_epoch_enter(tree->pool);
-	for (int i = 0; i < 8 && no != NM_NO_PAGE; i++)
+	*st = NM_OK;
+	for (;;)
 	{
-		if (clear_mark(tree, level, no, right, &next))
+		NmPage	   *p = nm_page(tree, hint);
+		NmPos		pos;
+		uint64_t	v;
+
+		nm_epoch_enter(tree->pool);
+		v = nm_page_read_begin(p);
+		if (nm_root_word(tree) != 0 && waits_for_link(tree, p, hint, level, right))
+		{
+			if (nm_page_upgrade(p, v))
+				return p;
+			nm_epoch_exit(tree->pool);
+			continue;
+		}
+		nm_epoch_exit(tree->pool);
+
+		*st = nm_descend(tree, sep, level, true, false, &pos, NULL, NULL);
+		if (*st != NM_OK)
+			return NULL;
+		if (waits_for_link(tree, pos.page, pos.no, level, right))
+		{
+			if (nm_page_upgrade(pos.page, pos.version))
+				return pos.page;
+		}
+		else if (nm_page_validate(pos.page, pos.version))
 		{
 			nm_epoch_exit(tree->pool);
-			return;
+			return NULL;
 		}
-		no = next;
-	}
-	nm_epoch_exit(tree->pool);
-
-	if (nm_descend(tree, sep, level, true, false, &pos, NULL, NULL) == NM_OK)
-	{
-		(void) clear_mark(tree, level, pos.no, right, &next);
 		nm_epoch_exit(tree->pool);
+		hint = pos.no;
 	}
 }
 
 /*
- * A level without a parent: try to put a new root over it, with the old root
- * page (always the leftmost of its level) and the new page as children.
- * False if the root word changed: look again.
+ * Put a new root over a level without a parent: the old root page (always the
+ * leftmost of its level) and the new page are its children.  With the left
+ * page locked.  False if the root word changed: look again.
  */
 static bool
-grow_root(NmTree *tree, int level, uint64_t word, NmPageNo right, const NmKeyCopy *sep,
-		  NmPageNo over)
+grow_root(NmTree *tree, int level, uint64_t word, NmPageNo root, const NmEntry *second)
 {
-	NmStash    *stash = tree->scratch;
-	NmPageNo	no = stash->pages[0];
-	NmPage	   *p = nm_page(tree, no);
+	NmPage	   *p = nm_page(tree, root);
 	NmEntry		first = {.item = NULL,.child = nm_root_page(word)};
-	NmEntry		second = {.item = &sep->item,.tid = sep->tid,.child = right,.overflow = over};
 
-	NM_ASSERT(stash->n > 0);
 	nm_page_lock(p);
-	nm_page_init(tree, no, level + 1,
+	nm_page_init(tree, root, level + 1,
 				 __atomic_fetch_add(&tree->shared->next_lid, 1, __ATOMIC_RELAXED));
 	nm_entry_insert(p, 0, &first);
-	nm_entry_insert(p, 1, &second);
+	nm_entry_insert(p, 1, second);
 	nm_page_unlock(p);
-
-	if (!__atomic_compare_exchange_n(&tree->shared->root, &word,
-									 ((uint64_t) (level + 1) << 32) | no,
-									 false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-		return false;
-	/* published: it leaves the stash */
-	stash->pages[0] = stash->pages[--stash->n];
-	NM_COUNT(tree->shared->ninner, 1);
-	return true;
+	return __atomic_compare_exchange_n(&tree->shared->root, &word,
+									   ((uint64_t) (level + 1) << 32) | root,
+									   false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
 /*
- * Insert the downlink of a page that a split of the given level made.  The
- * tree may have been detached meanwhile (NM_GONE): the page is still reachable
- * by its left sibling's right link, so nothing leaks.
+ * Insert the downlink of "right", which a split of the given level made and
+ * left without one.  The mark on its left sibling goes in the same section, so
+ * it means exactly "no downlink yet", and whoever finds it may call this:
+ * only one of several callers links.
  *
- * A comparator may raise here, or memory be short after another process let
- * the tree grow: the tree stays right without the downlink, only a little
- * slower, since the left page keeps its mark.
+ * The tree may have been detached meanwhile (NM_GONE): the page is still
+ * reachable by its left sibling's right link, so nothing leaks.  A comparator
+ * may raise here, or memory be short after another process let the tree grow:
+ * the tree stays right without the downlink, only a little slower, and vacuum
+ * links later.
  */
 NmStatus
 nm_link_right(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmKeyCopy *sep)
 {
+	NmStash    *stash = tree->scratch;
+	bool		general = tree->layout == NM_LAYOUT_GENERAL;
+	bool		big = general && sep->item.len > NM_INLINE_MAX;
+	NmEntry		e = {.item = &sep->item,.tid = sep->tid,.child = right};
 	NmBound		bound;
-	NmPageNo	over = NM_NO_PAGE;
-	NmKeyCopy	up;
 
 	nm_bound_from_copy(&bound, sep, sep->tid);
 	for (;;)
 	{
 		uint64_t	word = nm_root_word(tree);
 		NmPos		pos;
+		NmPage	   *waiting;
 		NmStatus	st;
-		NmEntry		e = {.item = &sep->item,.tid = sep->tid,.child = right};
-		bool		general = tree->layout == NM_LAYOUT_GENERAL;
-		bool		big = general && sep->item.len > NM_INLINE_MAX;
-		NmStash    *stash = tree->scratch;
 		int			need;
 
 		if (word == 0)
@@ -298,45 +289,49 @@ nm_link_right(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmKe
 		if (stash->n < need && nm_stash_fill(tree, need) != NM_OK)
 			return NM_NO_MEMORY;
 
+		/* an own copy of a big separator; it stays in the stash until used */
+		if (big)
+		{
+			e.overflow = stash->pages[stash->n - 1];
+			nm_overflow_fill(tree, e.overflow, &sep->item);
+		}
+
 		if (nm_root_level(word) == level)
 		{
-			/* an own copy of a big separator, kept in the stash until used */
-			if (big)
-			{
-				over = stash->pages[stash->n - 1];
-				NM_ASSERT(stash->n > 1);
-				nm_overflow_fill(tree, over, &sep->item);
-			}
-			if (!grow_root(tree, level, word, right, sep, big ? over : NM_NO_PAGE))
+			bool		done;
+
+			waiting = lock_waiting(tree, level, left, right, &bound, &st);
+			if (waiting == NULL)
+				return st;
+			done = grow_root(tree, level, word, stash->pages[0], &e);
+			if (done)
+				waiting->flags &= (uint16_t) ~NM_PF_PENDING;
+			nm_page_unlock(waiting);
+			nm_epoch_exit(tree->pool);
+			if (!done)
 				continue;
 			if (big)
 			{
-				/* grow_root moved the last page of the stash to slot 0 */
-				for (int i = 0; i < stash->n; i++)
-				{
-					if (stash->pages[i] == over)
-					{
-						stash->pages[i] = stash->pages[--stash->n];
-						break;
-					}
-				}
+				(void) nm_stash_take(tree);
 				NM_COUNT(tree->shared->noverflow, 1);
 			}
-			clear_pending(tree, level, left, right, &bound);
+			stash->pages[0] = stash->pages[stash->n - 1];
+			stash->n--;
+			NM_COUNT(tree->shared->ninner, 1);
 			return NM_OK;
 		}
 
+		/* the parent's position first: comparators run with nothing held */
 		st = nm_descend(tree, &bound, level + 1, false, true, &pos, NULL, NULL);
 		if (st != NM_OK)
 			return st;
-		if (big)
-		{
-			over = stash->pages[stash->n - 1];
-			nm_overflow_fill(tree, over, &sep->item);
-			e.overflow = over;
-		}
+		nm_epoch_exit(tree->pool);
+		waiting = lock_waiting(tree, level, left, right, &bound, &st);
+		if (waiting == NULL)
+			return st;
 		if (!nm_page_upgrade(pos.page, pos.version))
 		{
+			nm_page_unlock(waiting);
 			nm_epoch_exit(tree->pool);
 			continue;
 		}
@@ -349,18 +344,22 @@ nm_link_right(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmKe
 		{
 			nm_entry_insert(pos.page, pos.idx, &e);
 			nm_page_unlock(pos.page);
+			waiting->flags &= (uint16_t) ~NM_PF_PENDING;
+			nm_page_unlock(waiting);
 			nm_epoch_exit(tree->pool);
+			return NM_OK;
 		}
 		else
 		{
 			NmPageNo	uncle;
+			NmKeyCopy	up;
 
-			(void) nm_split(tree, &pos, &e, &up, &uncle);
+			(void) nm_split(tree, &pos, &e, &up, &uncle);	/* unlocks the parent */
+			waiting->flags &= (uint16_t) ~NM_PF_PENDING;
+			nm_page_unlock(waiting);
 			nm_epoch_exit(tree->pool);
 			NM_COUNT(tree->shared->ninner, 1);
-			st = nm_link_right(tree, level + 1, pos.no, uncle, &up);
+			return nm_link_right(tree, level + 1, pos.no, uncle, &up);
 		}
-		clear_pending(tree, level, left, right, &bound);
-		return NM_OK;
 	}
 }

@@ -14,12 +14,15 @@
  *-------------------------------------------------------------------------
  */
 #include "btree/page.h"
+#include "btree/walk.h"
 
 typedef struct NmLeafTids
 {
 	int			n;
 	uint64_t	tids[NM_LEAF_MAX_ENTRIES];
 	bool		has_high;
+	bool		pending;		/* its right sibling has no downlink */
+	NmPageNo	right;
 	NmKeyCopy	high;
 } NmLeafTids;
 
@@ -30,6 +33,8 @@ copy_tids(const NmTree *tree, const NmPage *p, NmLeafTids *out)
 	for (int i = 0; i < out->n; i++)
 		out->tids[i] = nm_entry_tid(p, i);
 	out->has_high = (p->flags & NM_PF_HIGH) != 0;
+	out->pending = (p->flags & NM_PF_PENDING) != 0;
+	out->right = p->right;
 	if (out->has_high && !nm_entry_copy(tree, p, -1, &out->high))
 		return false;
 	return true;
@@ -126,6 +131,47 @@ remove_range(NmTree *tree, const NmBound *start, const NmLeafTids *leaf,
 	}
 }
 
+/*
+ * Downlinks that an error or a shortage kept from being made: make them now,
+ * on the inner levels; the leaves' are made on the way.
+ */
+static void
+link_inner_levels(NmTree *tree)
+{
+	for (int level = 1; level <= nm_root_level(nm_root_word(tree)); level++)
+	{
+		NmPageNo	no;
+		NmPage		page;
+
+		if (nm_leftmost(tree, level, &no) != NM_OK)
+			return;
+		while (nm_page_snapshot(tree, no, level, &page, NULL) == NM_OK)
+		{
+			NmKeyCopy	high;
+
+			if ((page.flags & NM_PF_HIGH) == 0)
+				break;
+			if (page.flags & NM_PF_PENDING)
+			{
+				uint64_t	v;
+				bool		ok;
+
+				/* from the page itself: an overflow page may be retired meanwhile */
+				nm_epoch_enter(tree->pool);
+				v = nm_page_read_begin(nm_page(tree, no));
+				ok = nm_entry_copy(tree, nm_page(tree, no), -1, &high) &&
+					nm_page_validate(nm_page(tree, no), v) && v == page.version;
+				nm_epoch_exit(tree->pool);
+				high.item.data = high.buf;
+				if (ok)
+					(void) nm_link_right(tree, level, no, page.right, &high);
+			}
+			no = page.right;
+		}
+	}
+	nm_stash_return(tree, 0);
+}
+
 NmStatus
 nm_tree_vacuum(NmTree *tree, NmVacuum *vac)
 {
@@ -176,10 +222,18 @@ nm_tree_vacuum(NmTree *tree, NmVacuum *vac)
 		if (emptied != NM_NO_PAGE && fence_valid &&
 			nm_unlink_leaf(tree, emptied, &fence))
 			vac->pages_deleted++;
+		if (leaf.pending)
+		{
+			(void) nm_link_right(tree, 0, pos.no, leaf.right, &leaf.high);
+			nm_stash_return(tree, 0);
+		}
 		if (vac->tick)
 			vac->tick(vac->arg);
 		if (!leaf.has_high)
+		{
+			link_inner_levels(tree);
 			return NM_OK;
+		}
 		memcpy(&fence, &leaf.high, sizeof(fence));
 		fence.item.data = fence.buf;
 		fence_valid = true;

@@ -25,10 +25,10 @@
 #include <unistd.h>
 
 #if PG_VERSION_NUM >= 190000
-#define read_state(desc)	pg_atomic_read_u64(&(desc)->state)
+#define read_state(desc) pg_atomic_read_u64(&(desc)->state)
 typedef uint64 BufState;
 #else
-#define read_state(desc)	pg_atomic_read_u32(&(desc)->state)
+#define read_state(desc) pg_atomic_read_u32(&(desc)->state)
 typedef uint32 BufState;
 #endif
 
@@ -59,10 +59,10 @@ split_tag(const BufferTag *tag, NmRelLocator *rel, ForkNumber *fork, BlockNumber
 char *
 nm_buffer_address(const NmRelLocator *rel, ForkNumber fork, BlockNumber block)
 {
-	BufferTag	tag;
-	uint32		hash;
-	LWLock	   *lock;
-	int			id;
+	BufferTag tag;
+	uint32 hash;
+	LWLock *lock;
+	int id;
 
 	make_tag(&tag, rel, fork, block);
 	hash = BufTableHashCode(&tag);
@@ -88,16 +88,16 @@ nm_buffer_count(void)
 int
 nm_buffers_scan(int *cursor, const NmRelLocator *rel, NmBufferInfo *out, int max)
 {
-	int			stop = Min(NBuffers - *cursor, NM_SCAN_HEADERS) + *cursor;
-	int			n = 0;
+	int stop = Min(NBuffers - *cursor, NM_SCAN_HEADERS) + *cursor;
+	int n = 0;
 
 	while (*cursor < stop && n < max)
 	{
-		int			id = (*cursor)++;
+		int id = (*cursor)++;
 		BufferDesc *desc = GetBufferDescriptor(id);
-		BufState	state = read_state(desc);
+		BufState state = read_state(desc);
 		NmBufferInfo *info = &out[n];
-		BufferTag	tag;
+		BufferTag tag;
 
 		if ((state & BM_TAG_VALID) == 0)
 			continue;
@@ -125,9 +125,9 @@ nm_buffers_scan(int *cursor, const NmRelLocator *rel, NmBufferInfo *out, int max
 int
 nm_buffer_os_pages(char *addr, size_t page_size, void **pages, int max)
 {
-	uintptr_t	start = (uintptr_t) addr;
-	uintptr_t	end = start + BLCKSZ;
-	int			n = 0;
+	uintptr_t start = (uintptr_t) addr;
+	uintptr_t end = start + BLCKSZ;
+	int n = 0;
 
 	if (page_size > BLCKSZ)
 	{
@@ -152,16 +152,16 @@ nm_buffers_page_size(bool *hugetlb)
 {
 	static size_t size = 0;
 	static bool huge = false;
-	uintptr_t	at = (uintptr_t) BufferBlocks;
-	char		line[1024];
-	bool		inside = false;
-	bool		anonymous = false;
-	FILE	   *f;
+	uintptr_t at = (uintptr_t) BufferBlocks;
+	char line[1024];
+	bool inside = false;
+	bool anonymous = false;
+	FILE *f;
 
 	if (size == 0)
 	{
-		size_t		found = 0;
-		bool		ht = false;
+		size_t found = 0;
+		bool ht = false;
 
 		f = AllocateFile("/proc/self/maps", "r");
 		if (f)
@@ -169,7 +169,7 @@ nm_buffers_page_size(bool *hugetlb)
 			while (fgets(line, sizeof(line), f))
 			{
 				unsigned long from,
-							to;
+					to;
 
 				if (sscanf(line, "%lx-%lx", &from, &to) == 2 && at >= from && at < to)
 				{
@@ -185,8 +185,8 @@ nm_buffers_page_size(bool *hugetlb)
 			while (fgets(line, sizeof(line), f))
 			{
 				unsigned long from,
-							to,
-							kb;
+					to,
+					kb;
 
 				if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
 				{

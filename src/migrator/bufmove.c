@@ -24,17 +24,17 @@
 #include <errno.h>
 
 /* OS pages per call of nm_move: one place, or as much of a relation. */
-#define MOVE_PAGES_MAX	(NM_RANGE_BLOCKS * NM_BUFFER_OS_PAGES)
+#define MOVE_PAGES_MAX (NM_RANGE_BLOCKS * NM_BUFFER_OS_PAGES)
 
 /* No target that was out of memory, for this many seconds. */
-#define FULL_SECONDS		60
+#define FULL_SECONDS 60
 /* After being denied: first and longest pause of all buffer moves. */
-#define DENIED_SECONDS		60
-#define DENIED_SECONDS_MAX	3600
+#define DENIED_SECONDS 60
+#define DENIED_SECONDS_MAX 3600
 /* A relation whose cold places were looked at rests this long. */
-#define FOLLOW_SECONDS		30
+#define FOLLOW_SECONDS 30
 
-#define REFUSED_SHARE		0.9
+#define REFUSED_SHARE 0.9
 
 static NmTuner tuner;
 static bool tuner_ready = false;
@@ -43,24 +43,24 @@ static size_t page_size;
 static bool hugetlb;
 static NmMoveItem *items = NULL;
 static void *scratch = NULL;
-static int	nitems = 0;
+static int nitems = 0;
 
 static double node_full_until[NM_MAX_NODES];
 static double denied_until = 0;
-static int	denied_times = 0;
+static int denied_times = 0;
 static bool denied_logged = false;
 static bool off_logged = false;
 
 /* The relation whose cold places follow now. */
 static struct
 {
-	bool		active;
-	NmPlaceKey	group;
+	bool active;
+	NmPlaceKey group;
 	NmRelLocator rel;
-	int			to;
-	int			cursor;
+	int to;
+	int cursor;
 	NmMoveStats stats;
-}			follow;
+} follow;
 
 void
 nm_bufmove_init(void)
@@ -145,7 +145,7 @@ nm_bufmove_node_full(int node, double now)
 static void
 note_denied(const NmMoveStats *delta, double now)
 {
-	int64		tried = delta->moved + delta->busy + delta->denied + delta->failed;
+	int64 tried = delta->moved + delta->busy + delta->denied + delta->failed;
 
 	if (delta->denied == 0 || delta->denied < REFUSED_SHARE * tried)
 	{
@@ -184,8 +184,8 @@ move_items(int to, NmPolicyParams *params, bool mostly_there, int64 *budget, NmM
 	const NmMoverCaps *caps = nm_get_caps();
 	NmMoveOptions opt = {0};
 	NmMoveStats delta = {0};
-	int			full = 0;
-	int			n = nitems;
+	int full = 0;
+	int n = nitems;
 
 	nitems = 0;
 	if (n == 0)
@@ -236,8 +236,8 @@ move_items(int to, NmPolicyParams *params, bool mostly_there, int64 *budget, NmM
 static void
 add_buffer(char *addr)
 {
-	void	   *pages[NM_BUFFER_OS_PAGES];
-	int			n = nm_buffer_os_pages(addr, page_size, pages, NM_BUFFER_OS_PAGES);
+	void *pages[NM_BUFFER_OS_PAGES];
+	int n = nm_buffer_os_pages(addr, page_size, pages, NM_BUFFER_OS_PAGES);
 
 	for (int i = 0; i < n; i++)
 		items[nitems++].addr = pages[i];
@@ -257,7 +257,7 @@ nm_bufmove_place(const NmPlaceKey *place, int to, NmSketch *sketch, NmPolicyPara
 	nitems = 0;
 	if (place->kind == NM_PLACE_OSPAGE)
 	{
-		uintptr_t	base = (uintptr_t) nm_buffer_base() / page_size;
+		uintptr_t base = (uintptr_t) nm_buffer_base() / page_size;
 
 		items[nitems++].addr = (void *) ((base + place->no) * page_size);
 	}
@@ -271,7 +271,7 @@ nm_bufmove_place(const NmPlaceKey *place, int to, NmSketch *sketch, NmPolicyPara
 		nm_loc_rel(rel) = place->rel;
 		for (int i = 0; i < NM_RANGE_BLOCKS; i++)
 		{
-			char	   *addr = nm_buffer_address(&rel, MAIN_FORKNUM, first + i);
+			char *addr = nm_buffer_address(&rel, MAIN_FORKNUM, first + i);
 
 			if (addr)
 				add_buffer(addr);
@@ -290,12 +290,12 @@ static bool
 more_resident(const NmRelLocator *rel, double places)
 {
 	NmBufferInfo info[256];
-	int			cursor = 0;
-	int64		blocks = 0;
+	int cursor = 0;
+	int64 blocks = 0;
 
 	while (cursor < nm_buffer_count())
 	{
-		int			n = nm_buffers_scan(&cursor, rel, info, lengthof(info));
+		int n = nm_buffers_scan(&cursor, rel, info, lengthof(info));
 
 		for (int i = 0; i < n; i++)
 			blocks += info[i].fork == MAIN_FORKNUM;
@@ -313,14 +313,14 @@ more_resident(const NmRelLocator *rel, double places)
 static bool
 start_follow(NmSketch *sketch, NmPolicyParams *params)
 {
-	uint32		capacity = nm_sketch_capacity(sketch);
+	uint32 capacity = nm_sketch_capacity(sketch);
 
 	for (uint32 i = 0; i < capacity; i++)
 	{
-		NmPlace    *all = nm_sketch_entry(sketch, i);
+		NmPlace *all = nm_sketch_entry(sketch, i);
 		NmRelLocator rel;
-		double		decided;
-		int			to;
+		double decided;
+		int to;
 
 		if (all == NULL || all->key.no != NM_PLACE_ALL || all->key.kind != NM_PLACE_RANGE)
 			continue;
@@ -359,11 +359,11 @@ nm_bufmove_follow(NmSketch *sketch, NmPolicyParams *params, int64 *budget)
 	nitems = 0;
 	while (follow.cursor < nm_buffer_count() && *budget > 0)
 	{
-		int			n = nm_buffers_scan(&follow.cursor, &follow.rel, info, lengthof(info));
+		int n = nm_buffers_scan(&follow.cursor, &follow.rel, info, lengthof(info));
 
 		for (int i = 0; i < n; i++)
 		{
-			NmPlaceKey	key = follow.group;
+			NmPlaceKey key = follow.group;
 
 			key.no = info[i].block / NM_RANGE_BLOCKS;
 			if (nm_locate_cached(info[i].addr) == follow.to)

@@ -22,10 +22,10 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#define VERIFY_ONE_IN		16
-#define VERIFY_MIN			16	/* fewer checks decide nothing */
-#define DRIFT_SHARE			0.1 /* of checked pages: forget the map */
-#define QUERY_PAGES			1024	/* pages per call to the kernel */
+#define VERIFY_ONE_IN 16
+#define VERIFY_MIN 16	 /* fewer checks decide nothing */
+#define DRIFT_SHARE 0.1	 /* of checked pages: forget the map */
+#define QUERY_PAGES 1024 /* pages per call to the kernel */
 
 /*
  * One entry per unit (a buffer, or a huge page): generation << 8 | node
@@ -51,7 +51,7 @@ static void *ask_scratch = NULL;
 void
 nm_locate_init(void)
 {
-	size_t		bytes = (size_t) nm_buffer_count() * BLCKSZ;
+	size_t bytes = (size_t) nm_buffer_count() * BLCKSZ;
 
 	page_size = nm_buffers_page_size(&hugetlb);
 	map_units = page_size > BLCKSZ ? bytes / page_size + 2 : (size_t) nm_buffer_count();
@@ -83,7 +83,7 @@ nm_locate_init(void)
 static uint32
 unit_of(const char *addr)
 {
-	size_t		unit;
+	size_t unit;
 
 	if (page_size > BLCKSZ)
 		unit = ((uintptr_t) addr + BLCKSZ / 2) / page_size - (uintptr_t) nm_buffer_base() / page_size;
@@ -95,7 +95,7 @@ unit_of(const char *addr)
 static int
 believed(uint32 unit)
 {
-	uint16		entry = map[unit];
+	uint16 entry = map[unit];
 
 	return (entry >> 8) == generation ? (int) (entry & 0xFF) - 1 : -1;
 }
@@ -103,7 +103,7 @@ believed(uint32 unit)
 static void
 believe(uint32 unit, int32 status)
 {
-	int			node = status < 0 ? -1 : nm_topology_index(&nm_topology, status);
+	int node = status < 0 ? -1 : nm_topology_index(&nm_topology, status);
 
 	map[unit] = (uint16) (generation << 8) | (uint16) (node + 1);
 }
@@ -131,7 +131,7 @@ nm_locate_learn(const void *addr, int32 status)
 uint64
 nm_locate_drifted(void)
 {
-	uint64		n = drifted;
+	uint64 n = drifted;
 
 	drifted = 0;
 	return n;
@@ -151,8 +151,8 @@ ask_kernel(int n)
 {
 	const NmMoverCaps *caps = nm_get_caps();
 	NmMoveOptions opt = {0};
-	int			checked = 0;
-	int			changed = 0;
+	int checked = 0;
+	int changed = 0;
 
 	if (n == 0)
 		return;
@@ -183,8 +183,8 @@ ask_kernel(int n)
 static int
 compare_unit(const void *a, const void *b)
 {
-	uint32		x = *(const uint32 *) a;
-	uint32		y = *(const uint32 *) b;
+	uint32 x = *(const uint32 *) a;
+	uint32 y = *(const uint32 *) b;
 
 	return (x > y) - (x < y);
 }
@@ -193,7 +193,7 @@ compare_unit(const void *a, const void *b)
 static void *
 unit_address(uint32 unit)
 {
-	uintptr_t	base = (uintptr_t) nm_buffer_base();
+	uintptr_t base = (uintptr_t) nm_buffer_base();
 
 	if (page_size > BLCKSZ)
 		return (void *) ((base / page_size + unit) * page_size);
@@ -207,12 +207,12 @@ unit_address(uint32 unit)
 static void
 know_units(uint32 *units, int n)
 {
-	int			m = 0;
+	int m = 0;
 
 	qsort(units, n, sizeof(uint32), compare_unit);
 	for (int i = 0; i < n; i++)
 	{
-		int			now;
+		int now;
 
 		if (i > 0 && units[i] == units[i - 1])
 			continue;
@@ -235,7 +235,7 @@ static void
 resolve_block(const NmRingSample *sample, NmResolved *r, uint32 *unit)
 {
 	NmRelLocator rel;
-	char	   *addr;
+	char *addr;
 
 	nm_loc_spc(rel) = sample->spc;
 	nm_loc_db(rel) = sample->db;
@@ -268,8 +268,8 @@ resolve_block(const NmRingSample *sample, NmResolved *r, uint32 *unit)
 static void
 resolve_leaf(const NmRingSample *sample, NmResolved *r)
 {
-	NmTreeKey	key;
-	int			arena;
+	NmTreeKey key;
+	int arena;
 
 	if (nm_pool == NULL || sample->block / nm_pool->pages_per_arena >= nm_pool->narenas)
 		return;
@@ -288,15 +288,15 @@ resolve_leaf(const NmRingSample *sample, NmResolved *r)
 int
 nm_locate_samples(const NmRingSample *samples, int n, NmResolved *out)
 {
-	uint32	   *unit = palloc(Max(n, 1) * sizeof(uint32));
-	uint32	   *sorted = palloc(Max(n, 1) * sizeof(uint32));
-	int			nunits = 0;
-	int			m = 0;
+	uint32 *unit = palloc(Max(n, 1) * sizeof(uint32));
+	uint32 *sorted = palloc(Max(n, 1) * sizeof(uint32));
+	int nunits = 0;
+	int m = 0;
 
 	for (int i = 0; i < n; i++)
 	{
 		NmResolved *r = &out[m];
-		int			from = nm_topology_index(&nm_topology, samples[i].node);
+		int from = nm_topology_index(&nm_topology, samples[i].node);
 
 		if (from < 0)
 			continue;

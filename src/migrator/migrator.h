@@ -42,10 +42,10 @@ typedef enum NmSampleKind
 
 typedef struct NmSample
 {
-	uint8		kind;
-	int16		node;			/* kernel node id the process ran on */
-	NmPageNo	page;			/* LEAF */
-	NmRelLocator rel;			/* BLOCK, main fork */
+	uint8 kind;
+	int16 node;		  /* kernel node id the process ran on */
+	NmPageNo page;	  /* LEAF */
+	NmRelLocator rel; /* BLOCK, main fork */
 	BlockNumber block;
 } NmSample;
 
@@ -54,7 +54,7 @@ typedef struct NmSample
  * access method; a few instructions when not sampling; never blocks, never
  * raises.
  */
-extern int	nm_sample_countdown;	/* process-local */
+extern int nm_sample_countdown; /* process-local */
 extern void nm_sample_leaf_slow(NmPageNo page);
 extern void nm_sample_block_slow(const NmRelLocator *rel, BlockNumber block);
 
@@ -77,18 +77,18 @@ nm_sample_block(const NmRelLocator *rel, BlockNumber block)
  * pinned or locked on return, a block may have been evicted since.
  */
 extern char *nm_buffer_address(const NmRelLocator *rel, ForkNumber fork, BlockNumber block);
-extern size_t nm_buffers_page_size(bool *hugetlb);	/* real page size behind them */
+extern size_t nm_buffers_page_size(bool *hugetlb); /* real page size behind them */
 extern char *nm_buffer_base(void);
-extern int	nm_buffer_count(void);
+extern int nm_buffer_count(void);
 
 typedef struct NmBufferInfo
 {
 	NmRelLocator rel;
-	ForkNumber	fork;
+	ForkNumber fork;
 	BlockNumber block;
-	char	   *addr;
-	bool		dirty;
-	bool		pinned;
+	char *addr;
+	bool dirty;
+	bool pinned;
 } NmBufferInfo;
 
 /*
@@ -99,15 +99,15 @@ typedef struct NmBufferInfo
  * picture for statistics and moves, not for decisions about content.
  */
 #define NM_SCAN_HEADERS 16384
-extern int	nm_buffers_scan(int *cursor, const NmRelLocator *rel, NmBufferInfo *out, int max);
+extern int nm_buffers_scan(int *cursor, const NmRelLocator *rel, NmBufferInfo *out, int max);
 
 /*
  * The OS pages that belong to the buffer at addr, each page to exactly one
  * buffer (buffers need not be aligned); with huge pages the one it lies in.
  * Returns how many, at most NM_BUFFER_OS_PAGES.
  */
-#define NM_BUFFER_OS_PAGES	(BLCKSZ / 1024 + 1)
-extern int	nm_buffer_os_pages(char *addr, size_t page_size, void **pages, int max);
+#define NM_BUFFER_OS_PAGES (BLCKSZ / 1024 + 1)
+extern int nm_buffer_os_pages(char *addr, size_t page_size, void **pages, int max);
 
 /*
  * Counters added by whoever moves pages (worker or SQL function); shown in
@@ -123,9 +123,9 @@ extern void nm_stat_add_moves(NmMoveKind kind, bool by_worker, const NmMoveStats
 
 /* Persisted mode and batch, followed by the worker (set_mode(..., persist)). */
 extern NmMode nm_effective_mode(bool background);
-extern int	nm_effective_batch(void);
+extern int nm_effective_batch(void);
 
 /* Engine for the moves of this process, as the setting wishes and can be. */
 extern NmEngine nm_effective_engine(void);
 
-#endif							/* NM_MIGRATOR_H */
+#endif /* NM_MIGRATOR_H */

@@ -14,19 +14,19 @@
 #include <string.h>
 
 /* A move that leaves fewer pages than this behind has succeeded. */
-#define DONE_SHARE		0.9
+#define DONE_SHARE 0.9
 
 /*
  * Earlier moves are forgotten when a place was quiet, after its rest, for as
  * long as the rest was and this many first rests more.
  */
-#define FORGET_RESTS	20
+#define FORGET_RESTS 20
 
 /* Places with less than this share away from the winner are in place. */
-#define IN_PLACE_SHARE	0.05
+#define IN_PLACE_SHARE 0.05
 
 /* A place moved this recently and found elsewhere was moved by others. */
-#define CONTESTED_SECONDS	600
+#define CONTESTED_SECONDS 600
 
 void
 nm_policy_defaults(NmPolicyParams *params, int nnodes)
@@ -49,7 +49,7 @@ nm_policy_defaults(NmPolicyParams *params, int nnodes)
 static double
 doubling(double first, int times, double most)
 {
-	double		t = first;
+	double t = first;
 
 	while (times-- > 0 && t < most)
 		t *= 2;
@@ -59,7 +59,7 @@ doubling(double first, int times, double most)
 static int
 winner(const float *count, int nnodes)
 {
-	int			best = 0;
+	int best = 0;
 
 	for (int n = 1; n < nnodes; n++)
 		if (count[n] > count[best])
@@ -99,14 +99,14 @@ static bool
 clear_majority(const NmPlace *place, const float *count, int node, const NmPolicyParams *params)
 {
 	return place->samples >= params->min_samples &&
-		count[node] >= params->majority * place->total;
+		   count[node] >= params->majority * place->total;
 }
 
 /* Keep the max best proposals in out[] as a heap with the worst on top. */
 static int
 keep(NmProposal *out, int n, int max, const NmProposal *add)
 {
-	int			i;
+	int i;
 
 	if (n < max)
 	{
@@ -124,7 +124,7 @@ keep(NmProposal *out, int n, int max, const NmProposal *add)
 	i = 0;
 	for (;;)
 	{
-		int			child = 2 * i + 1;
+		int child = 2 * i + 1;
 
 		if (child >= n)
 			break;
@@ -142,8 +142,8 @@ keep(NmProposal *out, int n, int max, const NmProposal *add)
 static int
 by_score(const void *a, const void *b)
 {
-	double		x = ((const NmProposal *) a)->score;
-	double		y = ((const NmProposal *) b)->score;
+	double x = ((const NmProposal *) a)->score;
+	double y = ((const NmProposal *) b)->score;
 
 	return (x < y) - (x > y);
 }
@@ -152,12 +152,12 @@ by_score(const void *a, const void *b)
 static int
 order_and_fit(NmProposal *out, int n, NmPolicyParams *params)
 {
-	int			kept = 0;
+	int kept = 0;
 
 	qsort(out, n, sizeof(*out), by_score);
 	for (int i = 0; i < n; i++)
 	{
-		double		bytes = params->bytes[out[i].key.kind];
+		double bytes = params->bytes[out[i].key.kind];
 
 		if (params->headroom[out[i].to] < bytes)
 			continue;
@@ -206,17 +206,17 @@ at_rest(NmPlace *place, const NmPolicyParams *params)
 int
 nm_policy_affinity(NmSketch *sketch, NmPolicyParams *params, NmProposal *out, int max)
 {
-	uint32_t	capacity = nm_sketch_capacity(sketch);
-	int			n = 0;
+	uint32_t capacity = nm_sketch_capacity(sketch);
+	int n = 0;
 
 	for (uint32_t i = 0; i < capacity; i++)
 	{
-		NmPlace    *place = nm_sketch_entry(sketch, i);
-		float	   *from;
-		double		away,
-					gain;
-		NmProposal	add;
-		int			w;
+		NmPlace *place = nm_sketch_entry(sketch, i);
+		float *from;
+		double away,
+			gain;
+		NmProposal add;
+		int w;
 
 		if (place == NULL)
 			continue;
@@ -253,7 +253,7 @@ nm_policy_affinity(NmSketch *sketch, NmPolicyParams *params, NmProposal *out, in
 static int
 balance_target(const float *from, const double *load, double mean, double amount, const NmPolicyParams *params)
 {
-	int			best = -1;
+	int best = -1;
 
 	for (int n = 0; n < params->nnodes; n++)
 	{
@@ -269,16 +269,16 @@ balance_target(const float *from, const double *load, double mean, double amount
 int
 nm_policy_balance(NmSketch *sketch, NmPolicyParams *params, NmProposal *out, int max)
 {
-	uint32_t	capacity = nm_sketch_capacity(sketch);
-	double		load[NM_MAX_NODES] = {0};
-	double		sum = 0,
-				mean;
-	int			targets = 0;
-	int			n = 0;
+	uint32_t capacity = nm_sketch_capacity(sketch);
+	double load[NM_MAX_NODES] = {0};
+	double sum = 0,
+		   mean;
+	int targets = 0;
+	int n = 0;
 
 	for (uint32_t i = 0; i < capacity; i++)
 	{
-		NmPlace    *place = nm_sketch_entry(sketch, i);
+		NmPlace *place = nm_sketch_entry(sketch, i);
 
 		if (place == NULL || place->key.no == NM_PLACE_ALL)
 			continue;
@@ -296,12 +296,12 @@ nm_policy_balance(NmSketch *sketch, NmPolicyParams *params, NmProposal *out, int
 
 	for (uint32_t i = 0; i < capacity; i++)
 	{
-		NmPlace    *place = nm_sketch_entry(sketch, i);
-		float	   *at;
-		double		amount;
-		NmProposal	add;
-		int			home,
-					to;
+		NmPlace *place = nm_sketch_entry(sketch, i);
+		float *at;
+		double amount;
+		NmProposal add;
+		int home,
+			to;
 
 		if (place == NULL || place->key.no == NM_PLACE_ALL || place->located <= 0)
 			continue;
@@ -312,8 +312,9 @@ nm_policy_balance(NmSketch *sketch, NmPolicyParams *params, NmProposal *out, int
 		/* The streak is of the place being home on an overloaded node. */
 		if (!sure(place, home,
 				  load[home] > mean * (1 + params->imbalance) &&
-				  place->samples >= params->min_samples &&
-				  amount >= params->majority * place->located, params))
+					  place->samples >= params->min_samples &&
+					  amount >= params->majority * place->located,
+				  params))
 			continue;
 		if (at_rest(place, params))
 			continue;
@@ -338,16 +339,16 @@ static bool
 decided(NmSketch *sketch, NmPlace *place, int node, const NmPolicyParams *params)
 {
 	return place->candidate == node && place->streak >= params->rounds &&
-		clear_majority(place, nm_place_from(sketch, place), node, params);
+		   clear_majority(place, nm_place_from(sketch, place), node, params);
 }
 
 double
 nm_policy_leader(NmSketch *sketch, const NmPolicyParams *params, const NmPlaceKey *group, int *node)
 {
-	NmPlace    *all = nm_sketch_find(sketch, group);
-	uint32_t	capacity = nm_sketch_capacity(sketch);
-	double		n = 0;
-	int			w;
+	NmPlace *all = nm_sketch_find(sketch, group);
+	uint32_t capacity = nm_sketch_capacity(sketch);
+	double n = 0;
+	int w;
 
 	*node = -1;
 	if (all == NULL || params->now < all->until)
@@ -357,8 +358,8 @@ nm_policy_leader(NmSketch *sketch, const NmPolicyParams *params, const NmPlaceKe
 		return 0;
 	for (uint32_t i = 0; i < capacity; i++)
 	{
-		NmPlace    *place = nm_sketch_entry(sketch, i);
-		NmPlaceKey	of;
+		NmPlace *place = nm_sketch_entry(sketch, i);
+		NmPlaceKey of;
 
 		if (place == NULL || place->key.no == NM_PLACE_ALL)
 			continue;
@@ -373,8 +374,8 @@ nm_policy_leader(NmSketch *sketch, const NmPolicyParams *params, const NmPlaceKe
 int
 nm_policy_follow(NmSketch *sketch, const NmPolicyParams *params, const NmPlaceKey *group, double places_total)
 {
-	int			node;
-	double		n = nm_policy_leader(sketch, params, group, &node);
+	int node;
+	double n = nm_policy_leader(sketch, params, group, &node);
 
 	return n > 0 && n * 2 >= places_total ? node : -1;
 }
@@ -382,7 +383,7 @@ nm_policy_follow(NmSketch *sketch, const NmPolicyParams *params, const NmPlaceKe
 bool
 nm_policy_decided_elsewhere(NmSketch *sketch, const NmPolicyParams *params, const NmPlaceKey *key, int node)
 {
-	NmPlace    *place = nm_sketch_find(sketch, key);
+	NmPlace *place = nm_sketch_find(sketch, key);
 
 	if (place == NULL)
 		return false;
@@ -393,12 +394,12 @@ nm_policy_decided_elsewhere(NmSketch *sketch, const NmPolicyParams *params, cons
 void
 nm_policy_outcome(NmSketch *sketch, const NmPolicyParams *params, const NmPlaceKey *key, int to, const NmMoveStats *delta)
 {
-	NmPlace    *place = nm_sketch_find(sketch, key);
-	int64_t		present = delta->asked - delta->absent;
-	float	   *at;
+	NmPlace *place = nm_sketch_find(sketch, key);
+	int64_t present = delta->asked - delta->absent;
+	float *at;
 
 	if (place == NULL)
-		return;					/* pushed out meanwhile */
+		return; /* pushed out meanwhile */
 	at = nm_place_at(sketch, place);
 
 	/* What we knew about where its memory is no longer holds. */

@@ -29,39 +29,39 @@
 #include "migrator/sketch.h"
 #include "mover/mover.h"
 
-#define NM_PLACE_KINDS		4	/* NM_PLACE_OSPAGE + 1 */
+#define NM_PLACE_KINDS 4 /* NM_PLACE_OSPAGE + 1 */
 
 typedef struct NmPolicyParams
 {
-	int			nnodes;
-	double		now;			/* seconds */
-	double		half_life;		/* of the sketch's counts, seconds */
+	int nnodes;
+	double now;		  /* seconds */
+	double half_life; /* of the sketch's counts, seconds */
 
-	bool		target_ok[NM_MAX_NODES];	/* may memory be moved there */
-	double		headroom[NM_MAX_NODES]; /* bytes it can still take; reduced by
+	bool target_ok[NM_MAX_NODES];  /* may memory be moved there */
+	double headroom[NM_MAX_NODES]; /* bytes it can still take; reduced by
 										 * each proposal */
 
-	double		min_samples;	/* evidence below this decides nothing */
-	double		majority;		/* share of accesses the winner needs */
-	int			rounds;			/* ... over this many rounds with news */
-	double		horizon;		/* seconds in which a move must pay */
-	double		misses;			/* cache-missing loads per sampled access */
-	double		imbalance;		/* balance: accepted excess over the mean */
+	double min_samples; /* evidence below this decides nothing */
+	double majority;	/* share of accesses the winner needs */
+	int rounds;			/* ... over this many rounds with news */
+	double horizon;		/* seconds in which a move must pay */
+	double misses;		/* cache-missing loads per sampled access */
+	double imbalance;	/* balance: accepted excess over the mean */
 
-	double		cost[NM_PLACE_KINDS];	/* accesses that pay for a whole place */
-	double		bytes[NM_PLACE_KINDS];	/* size of a whole place */
+	double cost[NM_PLACE_KINDS];  /* accesses that pay for a whole place */
+	double bytes[NM_PLACE_KINDS]; /* size of a whole place */
 
-	double		rest;			/* seconds after the first move */
-	double		rest_max;
-	double		retry;			/* seconds after the first failure */
-	double		retry_max;
+	double rest; /* seconds after the first move */
+	double rest_max;
+	double retry; /* seconds after the first failure */
+	double retry_max;
 } NmPolicyParams;
 
 typedef struct NmProposal
 {
-	NmPlaceKey	key;
-	int			to;
-	double		score;			/* expected worth / cost, >= 1 */
+	NmPlaceKey key;
+	int to;
+	double score; /* expected worth / cost, >= 1 */
 } NmProposal;
 
 /* Constants as argued in README.md; the caller sets nodes, time and sizes. */
@@ -71,8 +71,8 @@ extern void nm_policy_defaults(NmPolicyParams *params, int nnodes);
  * Look at every place and return up to max proposals, best first.  Updates
  * the places' memory (streaks); call once per round.
  */
-extern int	nm_policy_affinity(NmSketch *sketch, NmPolicyParams *params, NmProposal *out, int max);
-extern int	nm_policy_balance(NmSketch *sketch, NmPolicyParams *params, NmProposal *out, int max);
+extern int nm_policy_affinity(NmSketch *sketch, NmPolicyParams *params, NmProposal *out, int max);
+extern int nm_policy_balance(NmSketch *sketch, NmPolicyParams *params, NmProposal *out, int max);
 
 /*
  * May the cold places of a group follow the decided ones?  Yes if at least
@@ -82,7 +82,7 @@ extern int	nm_policy_balance(NmSketch *sketch, NmPolicyParams *params, NmProposa
  * of the group are in memory.
  */
 extern double nm_policy_leader(NmSketch *sketch, const NmPolicyParams *params, const NmPlaceKey *group, int *node);
-extern int	nm_policy_follow(NmSketch *sketch, const NmPolicyParams *params, const NmPlaceKey *group, double places_total);
+extern int nm_policy_follow(NmSketch *sketch, const NmPolicyParams *params, const NmPlaceKey *group, double places_total);
 
 /* Is this place sure to belong to another node than `node`? */
 extern bool nm_policy_decided_elsewhere(NmSketch *sketch, const NmPolicyParams *params, const NmPlaceKey *key, int node);
@@ -90,4 +90,4 @@ extern bool nm_policy_decided_elsewhere(NmSketch *sketch, const NmPolicyParams *
 /* What came of moving a place (or of a group's following). */
 extern void nm_policy_outcome(NmSketch *sketch, const NmPolicyParams *params, const NmPlaceKey *key, int to, const NmMoveStats *delta);
 
-#endif							/* NM_POLICY_H */
+#endif /* NM_POLICY_H */

@@ -21,17 +21,17 @@
 
 NmMigratorShared *nm_migrator = NULL;
 
-int			nm_sample_countdown = 0;
+int nm_sample_countdown = 0;
 
 /* Accesses after which a process that doesn't sample looks at the setting again. */
-#define RECHECK_ACCESSES	65536
+#define RECHECK_ACCESSES 65536
 
 static uint32 sample_seed = 0;
 
 static Size
 access_stride(void)
 {
-	Size		nnodes = Max(nm_topology.nnodes, 1);
+	Size nnodes = Max(nm_topology.nnodes, 1);
 
 	return MAXALIGN(offsetof(NmAccessStat, cell) + nnodes * (nnodes + 1) * sizeof(NmAccessCell));
 }
@@ -51,7 +51,7 @@ access_size(void)
 Size
 nm_migrator_shmem_size(void)
 {
-	Size		size = add_size(header_size(), access_size());
+	Size size = add_size(header_size(), access_size());
 
 	return add_size(size, mul_size(nm_process_slots(), sizeof(NmRing)));
 }
@@ -61,7 +61,7 @@ nm_migrator_shmem_init(void *mem)
 {
 	nm_migrator = mem;
 	if (nm_migrator->nrings != 0)
-		return;					/* EXEC_BACKEND child: it is in use */
+		return; /* EXEC_BACKEND child: it is in use */
 	nm_migrator->nnodes = Max(nm_topology.nnodes, 1);
 	nm_migrator->access_stride = access_stride();
 	nm_migrator->access_offset = header_size();
@@ -108,8 +108,8 @@ static bool
 begin_sample(NmRingSample *sample, NmSampleKind kind)
 {
 	static bool counting = false;
-	int			rate = nm_sample_rate;
-	bool		was_counting = counting;
+	int rate = nm_sample_rate;
+	bool was_counting = counting;
 
 	counting = rate > 0;
 	reset_countdown(rate, !was_counting);
@@ -126,7 +126,7 @@ begin_sample(NmRingSample *sample, NmSampleKind kind)
 static void
 end_sample(const NmRingSample *sample)
 {
-	int			slot = nm_my_slot();
+	int slot = nm_my_slot();
 
 	if (slot >= 0 && slot < nm_migrator->nrings)
 		(void) nm_ring_push(nm_ring(slot), sample);

@@ -22,8 +22,8 @@
 
 #include "port.h"
 
-#define NM_RING_SIZE	512		/* samples; a power of two; 12 kB per process */
-#define NM_CACHE_LINE	64
+#define NM_RING_SIZE 512 /* samples; a power of two; 12 kB per process */
+#define NM_CACHE_LINE 64
 
 /*
  * One sampled access.  weight is how many accesses it stands for (the
@@ -32,27 +32,27 @@
  */
 typedef struct NmRingSample
 {
-	uint8_t		kind;			/* NmSampleKind */
-	uint8_t		pad;
-	int16_t		node;			/* kernel node id the process ran on */
-	uint32_t	weight;
-	uint32_t	spc,			/* BLOCK: storage of the relation, main fork */
-				db,
-				rel;
-	uint32_t	block;			/* BLOCK: block number; LEAF: page number */
+	uint8_t kind; /* NmSampleKind */
+	uint8_t pad;
+	int16_t node; /* kernel node id the process ran on */
+	uint32_t weight;
+	uint32_t spc, /* BLOCK: storage of the relation, main fork */
+		db,
+		rel;
+	uint32_t block; /* BLOCK: block number; LEAF: page number */
 } NmRingSample;
 
 typedef struct NmRing
 {
 	/* writer's cache line */
-	uint32_t	head;			/* samples ever written */
-	uint32_t	dropped;		/* samples that found the ring full */
-	char		pad1[NM_CACHE_LINE - 8];
+	uint32_t head;	  /* samples ever written */
+	uint32_t dropped; /* samples that found the ring full */
+	char pad1[NM_CACHE_LINE - 8];
 
 	/* reader's cache line */
-	uint32_t	tail;			/* samples ever read */
-	uint32_t	dropped_read;	/* value of dropped already accounted */
-	char		pad2[NM_CACHE_LINE - 8];
+	uint32_t tail;		   /* samples ever read */
+	uint32_t dropped_read; /* value of dropped already accounted */
+	char pad2[NM_CACHE_LINE - 8];
 
 	NmRingSample samples[NM_RING_SIZE];
 } NmRing;
@@ -61,8 +61,8 @@ typedef struct NmRing
 static inline bool
 nm_ring_push(NmRing *ring, const NmRingSample *sample)
 {
-	uint32_t	head = ring->head;	/* ours: no other writer */
-	uint32_t	tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+	uint32_t head = ring->head; /* ours: no other writer */
+	uint32_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 
 	if (head - tail >= NM_RING_SIZE)
 	{
@@ -81,9 +81,9 @@ nm_ring_push(NmRing *ring, const NmRingSample *sample)
 static inline int
 nm_ring_drain(NmRing *ring, NmRingSample *out, int max, uint32_t *lost)
 {
-	uint32_t	tail = ring->tail;	/* ours: no other reader */
-	uint32_t	head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
-	int			n = 0;
+	uint32_t tail = ring->tail; /* ours: no other reader */
+	uint32_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+	int n = 0;
 
 	while (tail != head && n < max)
 		out[n++] = ring->samples[tail++ % NM_RING_SIZE];
@@ -91,7 +91,7 @@ nm_ring_drain(NmRing *ring, NmRingSample *out, int max, uint32_t *lost)
 
 	if (lost)
 	{
-		uint32_t	dropped = __atomic_load_n(&ring->dropped, __ATOMIC_RELAXED);
+		uint32_t dropped = __atomic_load_n(&ring->dropped, __ATOMIC_RELAXED);
 
 		*lost = dropped - ring->dropped_read;
 		ring->dropped_read = dropped;
@@ -99,4 +99,4 @@ nm_ring_drain(NmRing *ring, NmRingSample *out, int max, uint32_t *lost)
 	return n;
 }
 
-#endif							/* NM_RING_H */
+#endif /* NM_RING_H */

@@ -17,12 +17,12 @@
  * more: one sample is worth that little after ten half-lives.  Its place is
  * freed unless the policy still has to remember something about it.
  */
-#define FADED_SAMPLES	0.001f
+#define FADED_SAMPLES 0.001f
 
 static size_t
 entry_stride(int nnodes)
 {
-	size_t		size = offsetof(NmPlace, count) + (size_t) 2 * nnodes * sizeof(float);
+	size_t size = offsetof(NmPlace, count) + (size_t) 2 * nnodes * sizeof(float);
 
 	return (size + 7) & ~(size_t) 7;
 }
@@ -30,7 +30,7 @@ entry_stride(int nnodes)
 static uint32_t
 set_count(uint32_t nplaces)
 {
-	uint32_t	nsets = 1;
+	uint32_t nsets = 1;
 
 	while (nsets * NM_SKETCH_WAYS < nplaces && nsets < (UINT32_C(1) << 27))
 		nsets <<= 1;
@@ -63,7 +63,7 @@ entry_at(NmSketch *sketch, uint32_t i)
 NmPlace *
 nm_sketch_entry(NmSketch *sketch, uint32_t i)
 {
-	NmPlace    *place = entry_at(sketch, i);
+	NmPlace *place = entry_at(sketch, i);
 
 	return place->key.kind == NM_PLACE_NONE ? NULL : place;
 }
@@ -72,7 +72,7 @@ nm_sketch_entry(NmSketch *sketch, uint32_t i)
 static uint32_t
 key_set(const NmSketch *sketch, const NmPlaceKey *key)
 {
-	uint64_t	h = key->kind;
+	uint64_t h = key->kind;
 
 	h = h * UINT64_C(0x9E3779B97F4A7C15) + key->spc;
 	h = h * UINT64_C(0x9E3779B97F4A7C15) + key->db;
@@ -87,11 +87,11 @@ key_set(const NmSketch *sketch, const NmPlaceKey *key)
 NmPlace *
 nm_sketch_find(NmSketch *sketch, const NmPlaceKey *key)
 {
-	uint32_t	first = key_set(sketch, key) * NM_SKETCH_WAYS;
+	uint32_t first = key_set(sketch, key) * NM_SKETCH_WAYS;
 
 	for (uint32_t i = first; i < first + NM_SKETCH_WAYS; i++)
 	{
-		NmPlace    *place = entry_at(sketch, i);
+		NmPlace *place = entry_at(sketch, i);
 
 		if (nm_place_key_equal(&place->key, key))
 			return place;
@@ -107,14 +107,14 @@ nm_sketch_find(NmSketch *sketch, const NmPlaceKey *key)
 static NmPlace *
 victim(NmSketch *sketch, const NmPlaceKey *key)
 {
-	uint32_t	first = key_set(sketch, key) * NM_SKETCH_WAYS;
-	NmPlace    *best = NULL;
-	bool		best_group = false;
+	uint32_t first = key_set(sketch, key) * NM_SKETCH_WAYS;
+	NmPlace *best = NULL;
+	bool best_group = false;
 
 	for (uint32_t i = first; i < first + NM_SKETCH_WAYS; i++)
 	{
-		NmPlace    *place = entry_at(sketch, i);
-		bool		group = place->key.no == NM_PLACE_ALL;
+		NmPlace *place = entry_at(sketch, i);
+		bool group = place->key.no == NM_PLACE_ALL;
 
 		if (place->key.kind == NM_PLACE_NONE)
 			return place;
@@ -131,7 +131,7 @@ victim(NmSketch *sketch, const NmPlaceKey *key)
 static NmPlace *
 insert(NmSketch *sketch, const NmPlaceKey *key)
 {
-	NmPlace    *place = victim(sketch, key);
+	NmPlace *place = victim(sketch, key);
 
 	if (place->key.kind == NM_PLACE_NONE)
 		sketch->used++;
@@ -147,7 +147,7 @@ insert(NmSketch *sketch, const NmPlaceKey *key)
 NmPlace *
 nm_sketch_add(NmSketch *sketch, const NmPlaceKey *key, int from, int at, float weight)
 {
-	NmPlace    *place = nm_sketch_find(sketch, key);
+	NmPlace *place = nm_sketch_find(sketch, key);
 
 	if (place == NULL)
 		place = insert(sketch, key);
@@ -169,11 +169,11 @@ nm_sketch_add(NmSketch *sketch, const NmPlaceKey *key, int from, int at, float w
 void
 nm_sketch_decay(NmSketch *sketch, float factor)
 {
-	uint32_t	capacity = nm_sketch_capacity(sketch);
+	uint32_t capacity = nm_sketch_capacity(sketch);
 
 	for (uint32_t i = 0; i < capacity; i++)
 	{
-		NmPlace    *place = entry_at(sketch, i);
+		NmPlace *place = entry_at(sketch, i);
 
 		if (place->key.kind == NM_PLACE_NONE)
 			continue;

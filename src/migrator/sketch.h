@@ -27,24 +27,24 @@
 
 #include "port.h"
 
-#define NM_SKETCH_WAYS		8
-#define NM_PLACE_ALL		UINT32_MAX
+#define NM_SKETCH_WAYS 8
+#define NM_PLACE_ALL UINT32_MAX
 
 typedef enum NmPlaceKind
 {
 	NM_PLACE_NONE = 0,
-	NM_PLACE_RANGE,				/* NM_RANGE_BLOCKS blocks of a relation */
-	NM_PLACE_CHUNK,				/* NM_CHUNK_PAGES tree pages */
-	NM_PLACE_OSPAGE				/* a huge page of shared buffers */
+	NM_PLACE_RANGE, /* NM_RANGE_BLOCKS blocks of a relation */
+	NM_PLACE_CHUNK, /* NM_CHUNK_PAGES tree pages */
+	NM_PLACE_OSPAGE /* a huge page of shared buffers */
 } NmPlaceKind;
 
 typedef struct NmPlaceKey
 {
-	uint32_t	kind;			/* NmPlaceKind */
-	uint32_t	spc,			/* storage of relation or index; 0 unknown */
-				db,
-				rel;
-	uint32_t	no;				/* range, chunk or page; NM_PLACE_ALL = group */
+	uint32_t kind; /* NmPlaceKind */
+	uint32_t spc,  /* storage of relation or index; 0 unknown */
+		db,
+		rel;
+	uint32_t no; /* range, chunk or page; NM_PLACE_ALL = group */
 } NmPlaceKey;
 
 /*
@@ -53,32 +53,32 @@ typedef struct NmPlaceKey
  */
 typedef struct NmPlace
 {
-	NmPlaceKey	key;
-	float		samples;		/* decayed number of samples: confidence */
-	float		total;			/* decayed accesses */
-	float		local;			/* of these, where both nodes were the same */
-	float		located;		/* of these, where the memory's node was known */
-	bool		fresh;			/* new samples since the policy last looked */
+	NmPlaceKey key;
+	float samples; /* decayed number of samples: confidence */
+	float total;   /* decayed accesses */
+	float local;   /* of these, where both nodes were the same */
+	float located; /* of these, where the memory's node was known */
+	bool fresh;	   /* new samples since the policy last looked */
 
 	/* the policy's memory of this place (policy.c) */
-	int8_t		candidate;		/* node that has been winning, -1 none */
-	uint8_t		streak;			/* rounds it has been winning */
-	uint8_t		moves;			/* moves lately: doubles the rest after each */
-	uint8_t		failures;		/* attempts in a row that moved little */
-	int8_t		target;			/* node it was last moved to, -1 none */
-	double		until;			/* leave alone before this time, seconds */
-	double		moved_at;		/* time of the last move, 0 none */
-	float		count[];
+	int8_t candidate; /* node that has been winning, -1 none */
+	uint8_t streak;	  /* rounds it has been winning */
+	uint8_t moves;	  /* moves lately: doubles the rest after each */
+	uint8_t failures; /* attempts in a row that moved little */
+	int8_t target;	  /* node it was last moved to, -1 none */
+	double until;	  /* leave alone before this time, seconds */
+	double moved_at;  /* time of the last move, 0 none */
+	float count[];
 } NmPlace;
 
 typedef struct NmSketch
 {
-	int			nnodes;
-	uint32_t	nsets;			/* power of two */
-	size_t		stride;			/* bytes per entry */
-	uint64_t	evictions;
-	uint64_t	used;			/* entries in use */
-	char	   *entries;
+	int nnodes;
+	uint32_t nsets; /* power of two */
+	size_t stride;	/* bytes per entry */
+	uint64_t evictions;
+	uint64_t used; /* entries in use */
+	char *entries;
 } NmSketch;
 
 /* Bytes for at least nplaces entries; nm_sketch_init fills that memory. */
@@ -121,16 +121,16 @@ static inline bool
 nm_place_key_equal(const NmPlaceKey *a, const NmPlaceKey *b)
 {
 	return a->kind == b->kind && a->spc == b->spc && a->db == b->db &&
-		a->rel == b->rel && a->no == b->no;
+		   a->rel == b->rel && a->no == b->no;
 }
 
 static inline NmPlaceKey
 nm_place_group(const NmPlaceKey *key)
 {
-	NmPlaceKey	group = *key;
+	NmPlaceKey group = *key;
 
 	group.no = NM_PLACE_ALL;
 	return group;
 }
 
-#endif							/* NM_SKETCH_H */
+#endif /* NM_SKETCH_H */

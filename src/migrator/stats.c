@@ -51,7 +51,7 @@ nm_stat_add_moves(NmMoveKind kind, bool by_worker, const NmMoveStats *stats)
 	NmMoveCounters *c;
 
 	if (nm_migrator == NULL)
-		return;					/* moved by hand without preload */
+		return; /* moved by hand without preload */
 	c = &nm_migrator->moves[kind][by_worker ? 1 : 0];
 	pg_atomic_fetch_add_u64(&c->asked, stats->asked);
 	pg_atomic_fetch_add_u64(&c->moved, stats->moved);
@@ -69,7 +69,7 @@ void
 nm_stat_publish(const NmWorkerCounters *delta)
 {
 	NmWorkerCounters *c = &nm_migrator->counters;
-	NmTuner    *tuner = nm_bufmove_tuner();
+	NmTuner *tuner = nm_bufmove_tuner();
 
 	LWLockAcquire(NmLock(NM_LOCK_MIGRATOR), LW_EXCLUSIVE);
 	c->rounds += delta->rounds;
@@ -104,13 +104,13 @@ same_object(const NmAccessStat *a, uint32 kind, Oid spc, Oid db, Oid rel)
 static NmAccessStat *
 access_entry(uint32 kind, Oid spc, Oid db, Oid rel)
 {
-	static int	last[NM_SAMPLE_BLOCK + 1] = {0};
+	static int last[NM_SAMPLE_BLOCK + 1] = {0};
 	NmAccessStat *entry = nm_access_stat(last[kind]);
 	NmAccessStat *oldest = NULL;
 	NmAccessStat *rest;
-	int			named = 0;
-	int			free = -1;
-	int			oldest_at = -1;
+	int named = 0;
+	int free = -1;
+	int oldest_at = -1;
 
 	if (same_object(entry, kind, spc, db, rel))
 		return entry;
@@ -141,7 +141,7 @@ access_entry(uint32 kind, Oid spc, Oid db, Oid rel)
 	/* Two entries are kept for what has no name. */
 	if (rel != InvalidOid && named >= NM_ACCESS_STATS - 2)
 	{
-		int			ncells = nm_migrator->nnodes * (nm_migrator->nnodes + 1);
+		int ncells = nm_migrator->nnodes * (nm_migrator->nnodes + 1);
 
 		rest = access_entry(oldest->kind, InvalidOid, InvalidOid, InvalidOid);
 		for (int c = 0; c < ncells; c++)
@@ -166,7 +166,7 @@ void
 nm_stat_access(const NmResolved *samples, int n)
 {
 	static uint64 use = 0;
-	int			nnodes = nm_migrator->nnodes;
+	int nnodes = nm_migrator->nnodes;
 
 	LWLockAcquire(NmLock(NM_LOCK_MIGRATOR), LW_EXCLUSIVE);
 	for (int i = 0; i < n; i++)
@@ -186,7 +186,7 @@ void
 nm_stat_worker_state(NmWorkerState state, int pid)
 {
 	if (nm_migrator->state == state && nm_migrator->pid == pid)
-		return;					/* only we write these */
+		return; /* only we write these */
 	LWLockAcquire(NmLock(NM_LOCK_MIGRATOR), LW_EXCLUSIVE);
 	if (nm_migrator->pid != pid && pid != 0)
 		nm_migrator->started = GetCurrentTimestamp();

@@ -19,10 +19,10 @@
 #include "utils/timestamp.h"
 #if PG_VERSION_NUM >= 160000
 #include "utils/relfilenumbermap.h"
-#define relation_of_storage(spc, rel)	RelidByRelfilenumber(spc, rel)
+#define relation_of_storage(spc, rel) RelidByRelfilenumber(spc, rel)
 #else
 #include "utils/relfilenodemap.h"
-#define relation_of_storage(spc, rel)	RelidByRelfilenode(spc, rel)
+#define relation_of_storage(spc, rel) RelidByRelfilenode(spc, rel)
 #endif
 
 PG_FUNCTION_INFO_V1(nm_sql_stat_migrator);
@@ -31,8 +31,7 @@ PG_FUNCTION_INFO_V1(nm_sql_stat_access);
 PG_FUNCTION_INFO_V1(nm_sql_stat_reset);
 
 static const char *const state_names[] = {
-	"not running", "watching", "idle", "moving", "backing off"
-};
+	"not running", "watching", "idle", "moving", "backing off"};
 
 /* Counters need shared memory only, not the pool. */
 static void
@@ -47,11 +46,11 @@ Datum
 nm_sql_stat_migrator(PG_FUNCTION_ARGS)
 {
 #define MIGRATOR_COLS 20
-	TupleDesc	tupdesc;
-	Datum		values[MIGRATOR_COLS];
-	bool		nulls[MIGRATOR_COLS] = {0};
+	TupleDesc tupdesc;
+	Datum values[MIGRATOR_COLS];
+	bool nulls[MIGRATOR_COLS] = {0};
 	NmMigratorShared m;
-	int			i = 0;
+	int i = 0;
 
 	need_counters("show the migrator's counters");
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
@@ -103,8 +102,8 @@ nm_sql_stat_moves(PG_FUNCTION_ARGS)
 		for (int who = 0; who < 2; who++)
 		{
 			NmMoveCounters *c = &nm_migrator->moves[kind][who];
-			Datum		values[11];
-			bool		nulls[11] = {0};
+			Datum values[11];
+			bool nulls[11] = {0};
 
 			values[0] = CStringGetTextDatum(kind == NM_MOVE_TREE ? "tree" : "buffers");
 			values[1] = BoolGetDatum(who == 1);
@@ -130,9 +129,9 @@ Datum
 nm_sql_stat_access(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	char	   *copy;
-	Size		size;
-	int			nnodes;
+	char *copy;
+	Size size;
+	int nnodes;
 
 	need_counters("show sampled accesses");
 	InitMaterializedSRF(fcinfo, 0);
@@ -148,7 +147,7 @@ nm_sql_stat_access(PG_FUNCTION_ARGS)
 	for (int i = 0; i < NM_ACCESS_STATS; i++)
 	{
 		NmAccessStat *stat = (NmAccessStat *) (copy + i * nm_migrator->access_stride);
-		Oid			relid = InvalidOid;
+		Oid relid = InvalidOid;
 
 		if (stat->kind == 0)
 			continue;
@@ -159,8 +158,8 @@ nm_sql_stat_access(PG_FUNCTION_ARGS)
 			for (int at = 0; at <= nnodes; at++)
 			{
 				NmAccessCell *cell = &stat->cell[from * (nnodes + 1) + at];
-				Datum		values[8];
-				bool		nulls[8] = {0};
+				Datum values[8];
+				bool nulls[8] = {0};
 
 				if (cell->samples == 0)
 					continue;

@@ -27,31 +27,31 @@
 #include "utils/memutils.h"
 
 /* Pages per call to the tree: between calls interrupts are served. */
-#define STEP_PAGES		64
+#define STEP_PAGES 64
 
 /* Look at a tree again when it has grown by an eighth and this many leaves. */
-#define LEARN_MIN_GROWTH	64
+#define LEARN_MIN_GROWTH 64
 
 /* No relocation to an arena that was out of memory, for this many seconds. */
-#define FULL_SECONDS	60
+#define FULL_SECONDS 60
 
 /* A tree whose cold leaves followed is not looked through for this long. */
-#define FOLLOW_SECONDS	30
+#define FOLLOW_SECONDS 30
 
 typedef struct KnownTree
 {
-	uint64		tree_id;		/* hash key; unique over the pool's life */
-	NmTreeKey	key;
-	int64		learned_leaves; /* -1: not walked yet */
-	bool		seen;			/* by the current walk over slots */
+	uint64 tree_id; /* hash key; unique over the pool's life */
+	NmTreeKey key;
+	int64 learned_leaves; /* -1: not walked yet */
+	bool seen;			  /* by the current walk over slots */
 	/* the pass */
-	bool		wanted;
-	int			level;			/* level being relocated */
-	int8		follow;			/* arena for leaves without a wish, or -1 */
-	int8		inner;			/* arena for inner pages, or -1 */
-	bool		started;
-	NmRelocate	job;
-	NmRelocate	before;			/* counters already accounted */
+	bool wanted;
+	int level;	 /* level being relocated */
+	int8 follow; /* arena for leaves without a wish, or -1 */
+	int8 inner;	 /* arena for inner pages, or -1 */
+	bool started;
+	NmRelocate job;
+	NmRelocate before; /* counters already accounted */
 } KnownTree;
 
 static MemoryContext treemove_cxt = NULL;
@@ -60,14 +60,14 @@ static void *tree_scratch = NULL;
 static NmSlot *pinned = NULL;
 
 static uint32 nchunks = 0;
-static uint64 *chunk_owner = NULL;	/* tree_id, 0 unknown */
-static int8 *chunk_want = NULL; /* arena, -1 none */
+static uint64 *chunk_owner = NULL; /* tree_id, 0 unknown */
+static int8 *chunk_want = NULL;	   /* arena, -1 none */
 
 /* The pass. */
-#define PASS_PLACES		256
+#define PASS_PLACES 256
 static NmPlaceKey pass_keys[PASS_PLACES];
-static int	pass_to[PASS_PLACES];	/* node position */
-static int	pass_n = 0;
+static int pass_to[PASS_PLACES]; /* node position */
+static int pass_n = 0;
 static bool pass_active = false;
 static NmMoveStats pass_stats;
 
@@ -76,17 +76,17 @@ static double arena_full_until[NM_MAX_NODES];
 /* For want(): the tree being walked. */
 typedef struct Walk
 {
-	KnownTree  *tree;
-	bool		learn_only;
-	uint32		calls;
-	NmSketch   *sketch;
+	KnownTree *tree;
+	bool learn_only;
+	uint32 calls;
+	NmSketch *sketch;
 	NmPolicyParams *params;
 } Walk;
 
 void
 nm_treemove_init(void)
 {
-	HASHCTL		ctl = {0};
+	HASHCTL ctl = {0};
 
 	if (nm_pool == NULL || trees != NULL)
 		return;
@@ -105,8 +105,8 @@ nm_treemove_init(void)
 static NmPlaceKey
 chunk_key(uint32 chunk)
 {
-	NmPlaceKey	key = {.kind = NM_PLACE_CHUNK};
-	KnownTree  *tree = NULL;
+	NmPlaceKey key = {.kind = NM_PLACE_CHUNK};
+	KnownTree *tree = NULL;
 
 	if (chunk_owner[chunk] != 0)
 		tree = hash_search(trees, &chunk_owner[chunk], HASH_FIND, NULL);
@@ -123,8 +123,8 @@ chunk_key(uint32 chunk)
 bool
 nm_treemove_owner(NmPageNo page, NmTreeKey *key)
 {
-	uint32		chunk = page / NM_CHUNK_PAGES;
-	KnownTree  *tree;
+	uint32 chunk = page / NM_CHUNK_PAGES;
+	KnownTree *tree;
 
 	if (trees == NULL || chunk >= nchunks || chunk_owner[chunk] == 0)
 		return false;
@@ -140,7 +140,7 @@ unpin(void)
 {
 	if (pinned)
 	{
-		NmSlot	   *slot = pinned;
+		NmSlot *slot = pinned;
 
 		pinned = NULL;
 		nm_slot_unpin(slot);
@@ -154,10 +154,10 @@ unpin(void)
 static int
 want(void *arg, NmPageNo page, uint64_t lid)
 {
-	Walk	   *walk = arg;
-	KnownTree  *tree = walk->tree;
-	uint32		chunk = page / NM_CHUNK_PAGES;
-	int			arena;
+	Walk *walk = arg;
+	KnownTree *tree = walk->tree;
+	uint32 chunk = page / NM_CHUNK_PAGES;
+	int arena;
 
 	if ((++walk->calls & 0xFF) == 0)
 		CHECK_FOR_INTERRUPTS();
@@ -173,8 +173,8 @@ want(void *arg, NmPageNo page, uint64_t lid)
 		arena = chunk_want[chunk];
 		if (arena < 0 && tree->follow >= 0)
 		{
-			NmPlaceKey	key = chunk_key(chunk);
-			int			node = nm_topology_index(&nm_topology, nm_pool->nodes[tree->follow]);
+			NmPlaceKey key = chunk_key(chunk);
+			int node = nm_topology_index(&nm_topology, nm_pool->nodes[tree->follow]);
 
 			if (!nm_policy_decided_elsewhere(walk->sketch, walk->params, &key, node))
 				arena = tree->follow;
@@ -190,9 +190,9 @@ want(void *arg, NmPageNo page, uint64_t lid)
 static KnownTree *
 know_tree(NmSlot *slot)
 {
-	uint64		id = slot->tree.tree_id;
-	KnownTree  *tree;
-	bool		found;
+	uint64 id = slot->tree.tree_id;
+	KnownTree *tree;
+	bool found;
 
 	if (id == 0)
 		return NULL;
@@ -212,10 +212,10 @@ know_tree(NmSlot *slot)
 static void
 learn_tree(NmSlot *slot, KnownTree *tree)
 {
-	NmTree		handle;
-	NmRelocate	job = {0};
-	Walk		walk = {0};
-	int			level = tree->level;
+	NmTree handle;
+	NmRelocate job = {0};
+	Walk walk = {0};
+	int level = tree->level;
 
 	nm_slot_tree(slot, &handle, tree_scratch);
 	walk.tree = tree;
@@ -238,16 +238,16 @@ void
 nm_treemove_learn(bool again)
 {
 	HASH_SEQ_STATUS scan;
-	KnownTree  *tree;
-	NmSlot	   *slot;
-	int			cursor = 0;
-	bool		gone = false;
+	KnownTree *tree;
+	NmSlot *slot;
+	int cursor = 0;
+	bool gone = false;
 
 	if (trees == NULL)
 		return;
 	while ((slot = nm_slot_next_pinned(&cursor)) != NULL)
 	{
-		int64		leaves;
+		int64 leaves;
 
 		pinned = slot;
 		tree = know_tree(slot);
@@ -297,10 +297,10 @@ reset_pass(void)
 static void
 plan_tree(KnownTree *tree, NmSketch *sketch, NmPolicyParams *params)
 {
-	NmPlaceKey	group = {NM_PLACE_CHUNK, tree->key.spc, tree->key.db, tree->key.rel, NM_PLACE_ALL};
-	NmPlace    *all = nm_sketch_find(sketch, &group);
-	double		chunks = (double) (tree->learned_leaves + NM_CHUNK_PAGES - 1) / NM_CHUNK_PAGES;
-	int			node;
+	NmPlaceKey group = {NM_PLACE_CHUNK, tree->key.spc, tree->key.db, tree->key.rel, NM_PLACE_ALL};
+	NmPlace *all = nm_sketch_find(sketch, &group);
+	double chunks = (double) (tree->learned_leaves + NM_CHUNK_PAGES - 1) / NM_CHUNK_PAGES;
+	int node;
 
 	tree->follow = tree->inner = -1;
 	if (all && all->candidate >= 0 && all->streak >= params->rounds &&
@@ -319,8 +319,8 @@ void
 nm_treemove_plan(const NmProposal *proposals, int n, NmSketch *sketch, NmPolicyParams *params)
 {
 	HASH_SEQ_STATUS scan;
-	KnownTree  *tree;
-	bool		all_wanted = false;
+	KnownTree *tree;
+	bool all_wanted = false;
 
 	if (trees == NULL || pass_active)
 		return;
@@ -328,7 +328,7 @@ nm_treemove_plan(const NmProposal *proposals, int n, NmSketch *sketch, NmPolicyP
 	for (int i = 0; i < n && pass_n < PASS_PLACES; i++)
 	{
 		const NmPlaceKey *key = &proposals[i].key;
-		int			arena;
+		int arena;
 
 		if (key->kind != NM_PLACE_CHUNK || key->no >= nchunks)
 			continue;
@@ -352,13 +352,13 @@ nm_treemove_plan(const NmProposal *proposals, int n, NmSketch *sketch, NmPolicyP
 	}
 	for (int i = 0; i < pass_n; i++)
 	{
-		uint64		owner = chunk_owner[pass_keys[i].no];
+		uint64 owner = chunk_owner[pass_keys[i].no];
 
 		tree = owner ? hash_search(trees, &owner, HASH_FIND, NULL) : NULL;
 		if (tree)
 			tree->wanted = true;
 		else
-			all_wanted = true;	/* a new chunk: the walk finds whose it is */
+			all_wanted = true; /* a new chunk: the walk finds whose it is */
 	}
 
 	hash_seq_init(&scan, trees);
@@ -378,7 +378,7 @@ account(KnownTree *tree, int64 *budget, double elapsed_ms, double now)
 	NmMoveStats delta = {0};
 	NmRelocate *job = &tree->job;
 	NmRelocate *before = &tree->before;
-	int			arena;
+	int arena;
 
 	delta.moved = job->moved - before->moved;
 	delta.already = job->already - before->already;
@@ -416,8 +416,8 @@ account(KnownTree *tree, int64 *budget, double elapsed_ms, double now)
 static bool
 step_tree(NmSlot *slot, KnownTree *tree, int64 *budget, NmSketch *sketch, NmPolicyParams *params)
 {
-	NmTree		handle;
-	Walk		walk = {0};
+	NmTree handle;
+	Walk walk = {0};
 
 	nm_slot_tree(slot, &handle, tree_scratch);
 	walk.tree = tree;
@@ -426,9 +426,9 @@ step_tree(NmSlot *slot, KnownTree *tree, int64 *budget, NmSketch *sketch, NmPoli
 
 	for (;;)
 	{
-		int			height = (int) (slot->tree.root >> 32) + 1;
-		uint64		t0;
-		NmStatus	status;
+		int height = (int) (slot->tree.root >> 32) + 1;
+		uint64 t0;
+		NmStatus status;
 
 		if (!tree->started)
 		{
@@ -445,7 +445,7 @@ step_tree(NmSlot *slot, KnownTree *tree, int64 *budget, NmSketch *sketch, NmPoli
 		account(tree, budget, (nm_now_ns() - t0) / 1e6, params->now);
 		CHECK_FOR_INTERRUPTS();
 		if (status != NM_OK && status != NM_END)
-			return true;		/* gone, or no memory: a later pass */
+			return true; /* gone, or no memory: a later pass */
 		if (tree->job.done)
 		{
 			if (tree->level == 0)
@@ -470,15 +470,15 @@ bool
 nm_treemove_step(int64 *budget, NmSketch *sketch, NmPolicyParams *params, uint64 *places)
 {
 	HASH_SEQ_STATUS scan;
-	KnownTree  *tree;
-	NmSlot	   *slot;
-	int			cursor = 0;
+	KnownTree *tree;
+	NmSlot *slot;
+	int cursor = 0;
 
 	if (!pass_active)
 		return false;
 	while (*budget > 0 && (slot = nm_slot_next_pinned(&cursor)) != NULL)
 	{
-		uint64		id = slot->tree.tree_id;
+		uint64 id = slot->tree.tree_id;
 
 		pinned = slot;
 		tree = id ? hash_search(trees, &id, HASH_FIND, NULL) : NULL;
@@ -487,7 +487,7 @@ nm_treemove_step(int64 *budget, NmSketch *sketch, NmPolicyParams *params, uint64
 		unpin();
 	}
 	if (*budget <= 0)
-		return true;			/* trees left over wait for the next round */
+		return true; /* trees left over wait for the next round */
 
 	/* All slots were visited: trees still wanted are gone. */
 	hash_seq_init(&scan, trees);

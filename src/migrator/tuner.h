@@ -20,19 +20,19 @@
 
 #include "mover/mover.h"
 
-#define NM_TUNER_BATCH_MIN	1
-#define NM_TUNER_BATCH_MAX	128
+#define NM_TUNER_BATCH_MIN 1
+#define NM_TUNER_BATCH_MAX 128
 
 typedef struct NmTuner
 {
-	int			batch;			/* now in use */
-	NmMode		mode;			/* ASYNC or SYNC_LIGHT */
-	int			calm;			/* calls in a row with cheap pauses */
-	double		busy_share;		/* moving average, 0..1 */
-	double		pause_ms;		/* estimate from the last call */
-	double		worst_ms;		/* worst estimate since start */
-	uint64_t	shrinks,
-				grows;
+	int batch;		   /* now in use */
+	NmMode mode;	   /* ASYNC or SYNC_LIGHT */
+	int calm;		   /* calls in a row with cheap pauses */
+	double busy_share; /* moving average, 0..1 */
+	double pause_ms;   /* estimate from the last call */
+	double worst_ms;   /* worst estimate since start */
+	uint64_t shrinks,
+		grows;
 } NmTuner;
 
 extern void nm_tuner_init(NmTuner *tuner);
@@ -43,4 +43,4 @@ extern void nm_tuner_init(NmTuner *tuner);
  */
 extern double nm_tuner_feedback(NmTuner *tuner, const NmMoveStats *delta, int batch_used, double max_latency_ms);
 
-#endif							/* NM_TUNER_H */
+#endif /* NM_TUNER_H */

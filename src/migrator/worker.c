@@ -40,25 +40,25 @@
 PGDLLEXPORT void nm_migrator_main(Datum arg);
 
 /* Samples taken from the rings at a time. */
-#define DRAIN_SAMPLES		4096
+#define DRAIN_SAMPLES 4096
 /* With a ring more than half full the next drain comes earlier, down to this. */
-#define DRAIN_MIN_MS		50
-#define MAX_PROPOSALS		256
+#define DRAIN_MIN_MS 50
+#define MAX_PROPOSALS 256
 /* A round moves at most this much before samples are looked at again. */
-#define ROUND_BYTES			(64 * 1024 * 1024)
+#define ROUND_BYTES (64 * 1024 * 1024)
 /* Room that a target must keep for others. */
-#define HEADROOM_SHARE		(1.0 / 64)
-#define SWEEP_FILES_SECONDS	30	/* between looks for dropped index files */
-#define ALLOWED_SECONDS		10	/* between looks at cpuset changes */
-#define LEARN_SECONDS		5	/* between looks for new trees */
-#define LEARN_SOON_SECONDS	1	/* ... when pages of no known tree are in use */
-#define LEARN_SPARE			20	/* ... but at most this share of the time */
-#define ERROR_PAUSE_MS		1000
-#define ERROR_PAUSE_MAX_MS	60000
+#define HEADROOM_SHARE (1.0 / 64)
+#define SWEEP_FILES_SECONDS 30 /* between looks for dropped index files */
+#define ALLOWED_SECONDS 10	   /* between looks at cpuset changes */
+#define LEARN_SECONDS 5		   /* between looks for new trees */
+#define LEARN_SOON_SECONDS 1   /* ... when pages of no known tree are in use */
+#define LEARN_SPARE 20		   /* ... but at most this share of the time */
+#define ERROR_PAUSE_MS 1000
+#define ERROR_PAUSE_MAX_MS 60000
 
 /* Places that the sketch can hold: all of shared buffers, within these. */
-#define SKETCH_PLACES_MIN	4096
-#define SKETCH_PLACES_MAX	(256 * 1024)
+#define SKETCH_PLACES_MIN 4096
+#define SKETCH_PLACES_MAX (256 * 1024)
 
 static MemoryContext round_cxt;
 static NmSketch sketch;
@@ -69,9 +69,9 @@ static double last_sweep = 0;
 static double last_allowed = -ALLOWED_SECONDS;
 static double last_learn = -LEARN_SECONDS;
 static double last_tokens = 0;
-static int64 tokens = 0;		/* bytes that may be moved now */
-static bool unowned = false;	/* samples from a chunk of no known tree */
-static double learn_took = 0;	/* seconds */
+static int64 tokens = 0;	  /* bytes that may be moved now */
+static bool unowned = false;  /* samples from a chunk of no known tree */
+static double learn_took = 0; /* seconds */
 
 static double
 seconds_now(void)
@@ -111,19 +111,19 @@ drain(void)
 {
 	NmRingSample *raw = palloc(DRAIN_SAMPLES * sizeof(NmRingSample));
 	NmResolved *resolved = palloc(DRAIN_SAMPLES * sizeof(NmResolved));
-	bool		late = false;
-	int			slot = 0;
-	uint64		evicted = sketch.evictions;
+	bool late = false;
+	int slot = 0;
+	uint64 evicted = sketch.evictions;
 
 	while (slot < nm_migrator->nrings)
 	{
-		int			n = 0;
-		int			m;
+		int n = 0;
+		int m;
 
 		while (slot < nm_migrator->nrings && n + NM_RING_SIZE <= DRAIN_SAMPLES)
 		{
-			uint32		lost;
-			int			got = nm_ring_drain(nm_ring(slot), raw + n, NM_RING_SIZE, &lost);
+			uint32 lost;
+			int got = nm_ring_drain(nm_ring(slot), raw + n, NM_RING_SIZE, &lost);
 
 			late |= got > NM_RING_SIZE / 2;
 			delta.dropped += lost;
@@ -132,9 +132,11 @@ drain(void)
 		}
 		if (n == 0)
 			continue;
+		/* unknown until found out, also if an error comes between */
 		delta.samples += n;
+		delta.unknown += n;
 		m = nm_locate_samples(raw, n, resolved);
-		delta.unknown += n - m;
+		delta.unknown -= m;
 		nm_stat_access(resolved, m);
 		for (int i = 0; i < m; i++)
 		{
@@ -152,7 +154,7 @@ drain(void)
 			nm_sketch_add(&sketch, &r->place, r->from, r->at, r->weight);
 			if (r->place.rel != 0)
 			{
-				NmPlaceKey	group = nm_place_group(&r->place);
+				NmPlaceKey group = nm_place_group(&r->place);
 
 				nm_sketch_add(&sketch, &group, r->from, r->at, r->weight);
 			}
@@ -181,10 +183,10 @@ decay(double now)
 static double
 available_bytes(int node)
 {
-	char		path[MAXPGPATH];
-	char		line[256];
-	double		bytes = 0;
-	FILE	   *f;
+	char path[MAXPGPATH];
+	char line[256];
+	double bytes = 0;
+	FILE *f;
 
 	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/meminfo", node);
 	f = AllocateFile(path, "r");
@@ -207,7 +209,7 @@ static void
 refresh_allowed(double now)
 {
 	NmTopology *fresh;
-	char		err[256];
+	char err[256];
 
 	if (now - last_allowed < ALLOWED_SECONDS)
 		return;
@@ -217,7 +219,7 @@ refresh_allowed(double now)
 	{
 		for (int i = 0; i < nm_topology.nnodes; i++)
 		{
-			int			j = nm_topology_index(fresh, nm_topology.nodes[i].id);
+			int j = nm_topology_index(fresh, nm_topology.nodes[i].id);
 
 			nm_topology.nodes[i].allowed = j >= 0 && fresh->nodes[j].allowed;
 		}
@@ -228,16 +230,16 @@ refresh_allowed(double now)
 static void
 prepare_params(double now)
 {
-	uint64_t	listed[16] = {0};
-	bool		all = nm_nodes == NULL || nm_nodes[0] == '\0' ||
-		!nm_parse_node_list(nm_nodes, listed, 1024);
-	size_t		page_size = nm_buffers_page_size(NULL);
+	uint64_t listed[16] = {0};
+	bool all = nm_nodes == NULL || nm_nodes[0] == '\0' ||
+			   !nm_parse_node_list(nm_nodes, listed, 1024);
+	size_t page_size = nm_buffers_page_size(NULL);
 
 	params.now = now;
 	for (int i = 0; i < params.nnodes; i++)
 	{
 		const NmNode *node = &nm_topology.nodes[i];
-		bool		in_list = all || (node->id < 1024 && (listed[node->id / 64] >> (node->id % 64) & 1));
+		bool in_list = all || (node->id < 1024 && (listed[node->id / 64] >> (node->id % 64) & 1));
 
 		params.target_ok[i] = node->allowed && in_list && !nm_bufmove_node_full(i, now);
 		params.headroom[i] = 0;
@@ -262,7 +264,7 @@ prepare_params(double now)
 static void
 refill(double now)
 {
-	int64		rate = (int64) nm_rate_limit * 1024 * 1024;
+	int64 rate = (int64) nm_rate_limit * 1024 * 1024;
 
 	if (nm_rate_limit == 0)
 		tokens = PG_INT64_MAX / 4;
@@ -284,12 +286,12 @@ static bool
 decide_and_move(double now)
 {
 	NmProposal *proposals = palloc(MAX_PROPOSALS * sizeof(NmProposal));
-	double		stop = now + 1.0;
-	bool		more = false;
-	bool		buffers;
-	int64		budget;
-	int64		given;
-	int			n;
+	double stop = now + 1.0;
+	bool more = false;
+	bool buffers;
+	int64 budget;
+	int64 given;
+	int n;
 
 	refresh_allowed(now);
 	prepare_params(now);
@@ -340,7 +342,7 @@ decide_and_move(double now)
 static void
 recover(void)
 {
-	ErrorData  *err;
+	ErrorData *err;
 
 	HOLD_INTERRUPTS();
 	MemoryContextSwitchTo(round_cxt);
@@ -364,8 +366,8 @@ recover(void)
 static void
 start_up(void)
 {
-	uint32		places = (uint32) Min((uint64) nm_buffer_count() * BLCKSZ / NM_RANGE_BYTES, SKETCH_PLACES_MAX);
-	Size		size;
+	uint32 places = (uint32) Min((uint64) nm_buffer_count() * BLCKSZ / NM_RANGE_BYTES, SKETCH_PLACES_MAX);
+	Size size;
 
 	/* Room for the trees' chunks too, at least as many as for buffers. */
 	places = Min(Max(places * 2, SKETCH_PLACES_MIN), SKETCH_PLACES_MAX);
@@ -375,7 +377,7 @@ start_up(void)
 	nm_policy_defaults(&params, nm_migrator->nnodes);
 	round_cxt = AllocSetContextCreate(TopMemoryContext, "numa_migrate round", ALLOCSET_DEFAULT_SIZES);
 	if (nm_pool)
-		nm_require_preload("run the migrator");	/* attaches */
+		nm_require_preload("run the migrator"); /* attaches */
 	nm_locate_init();
 	nm_bufmove_init();
 	nm_treemove_init();
@@ -387,7 +389,7 @@ static bool work_left;
 static void
 phase_samples(void)
 {
-	double		now = seconds_now();
+	double now = seconds_now();
 
 	drained_late = drain();
 	decay(now);
@@ -403,7 +405,7 @@ policy_moves(void)
 static void
 phase_moves(void)
 {
-	double		now = seconds_now();
+	double now = seconds_now();
 
 	/* Also while only watching: samples are counted by tree. */
 	if (now - last_learn >= Max(unowned ? LEARN_SOON_SECONDS : LEARN_SECONDS,
@@ -431,21 +433,21 @@ phase_publish(void)
 	delta.drifted = nm_locate_drifted();
 	nm_stat_publish(&delta);
 	memset(&delta, 0, sizeof(delta));
-	nm_stat_worker_state(!policy_moves() ? NM_WORKER_WATCHING :
-						 work_left ? NM_WORKER_MOVING : NM_WORKER_IDLE, MyProcPid);
+	nm_stat_worker_state(!policy_moves() ? NM_WORKER_WATCHING : work_left ? NM_WORKER_MOVING
+																		  : NM_WORKER_IDLE,
+						 MyProcPid);
 }
 
 /* Work that has nothing to do with the policy. */
 static void
 phase_housekeeping(void)
 {
-	double		now = seconds_now();
-	bool		files = now - last_sweep >= SWEEP_FILES_SECONDS;
+	double now = seconds_now();
+	bool files = now - last_sweep >= SWEEP_FILES_SECONDS;
 
 	if (nm_pool == NULL)
 		return;
-	nm_pool_set_limit(nm_pool, nm_memory_limit < 0 ? (uint64) nm_pool->arena_bytes :
-					  (uint64) nm_memory_limit * 1024 * 1024);
+	nm_pool_set_limit(nm_pool, nm_memory_limit < 0 ? (uint64) nm_pool->arena_bytes : (uint64) nm_memory_limit * 1024 * 1024);
 	if (files)
 		last_sweep = now;
 	nm_registry_sweep(files);
@@ -454,7 +456,7 @@ phase_housekeeping(void)
 
 /* Run one phase; an error in it doesn't keep the others from running. */
 static bool
-survives(void (*phase) (void))
+survives(void (*phase)(void))
 {
 	volatile bool ok = true;
 
@@ -483,7 +485,7 @@ nap(int errors)
 	if (work_left && tokens > 0)
 		return 0;
 	if (work_left)
-		return Min(nm_naptime, 100);	/* the budget fills up meanwhile */
+		return Min(nm_naptime, 100); /* the budget fills up meanwhile */
 	if (drained_late)
 		return Min(Max(nm_naptime / 4, DRAIN_MIN_MS), nm_naptime);
 	return nm_naptime;
@@ -492,7 +494,7 @@ nap(int errors)
 void
 nm_migrator_main(Datum arg)
 {
-	int			errors = 0;
+	int errors = 0;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
@@ -507,7 +509,7 @@ nm_migrator_main(Datum arg)
 
 	for (;;)
 	{
-		bool		ok = true;
+		bool ok = true;
 
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)

@@ -81,6 +81,20 @@ BEGIN
 	RETURN rtrim(res, ',');
 END $$;
 
+-- Wait until the background has loaded an index again (load = eager): a query that could
+-- use it asks for it when it is planned.
+CREATE FUNCTION nm_test.wait_loaded(i regclass) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE s text;
+BEGIN
+	FOR n IN 1 .. 3000 LOOP
+		SELECT state INTO s FROM numa.btree_stats(i);
+		EXIT WHEN s = 'loaded';
+		PERFORM nm_test.plan(format('SELECT FROM %s', (SELECT indrelid::regclass FROM pg_index WHERE indexrelid = i)));
+		PERFORM pg_sleep(0.01);
+	END LOOP;
+	RETURN s;
+END $$;
+
 -- btree_check of every numa_btree index in the scratch schema.
 CREATE FUNCTION nm_test.check_all() RETURNS TABLE (indexes_checked int) LANGUAGE plpgsql AS $$
 DECLARE i regclass;

@@ -202,6 +202,26 @@ universe_general(Rng *r, int n, bool heads, bool fold, uint32_t max_len)
 	return u;
 }
 
+Universe *
+universe_distinct(Universe *u)
+{
+	int			n = 0;
+
+	for (int i = 0; i < u->n; i++)
+	{
+		if (i > 0 && u->klass[i] == u->klass[i - 1])
+		{
+			free((void *) u->items[i].data);
+			continue;
+		}
+		u->items[n++] = u->items[i];
+	}
+	u->n = n;
+	for (int i = 0; i < n; i++)
+		u->klass[i] = i;
+	return u;
+}
+
 void
 universe_free(Universe *u)
 {

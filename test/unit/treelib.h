@@ -61,6 +61,8 @@ typedef struct Model
 
 extern Universe *universe_fixed(Rng *r, int n, bool nulls, bool nulls_first);
 extern Universe *universe_general(Rng *r, int n, bool heads, bool fold, uint32_t max_len);
+/* Of equal keys keep the first. */
+extern Universe *universe_distinct(Universe *u);
 extern void universe_free(Universe *u);
 
 /* Order of two byte keys; fold ignores case. */

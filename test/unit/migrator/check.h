@@ -16,14 +16,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
-static int	check_run = 0;
-static int	check_failed = 0;
+static int check_run = 0;
+static int check_failed = 0;
 
-__attribute__((format(printf, 2, 3)))
-static inline bool
-ok(bool cond, const char *fmt,...)
+__attribute__((format(printf, 2, 3))) static inline bool
+ok(bool cond, const char *fmt, ...)
 {
-	va_list		ap;
+	va_list ap;
 
 	check_run++;
 	if (!cond)
@@ -47,11 +46,11 @@ check_done(void)
 static inline uint64_t
 next_random(uint64_t *s)
 {
-	uint64_t	z = (*s += UINT64_C(0x9E3779B97F4A7C15));
+	uint64_t z = (*s += UINT64_C(0x9E3779B97F4A7C15));
 
 	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
 	z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
 	return z ^ (z >> 31);
 }
 
-#endif							/* CHECK_H */
+#endif /* CHECK_H */

@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WEIGHT	1000
-#define MAXP	256
+#define WEIGHT 1000
+#define MAXP 256
 
 static NmSketch sketch;
 static NmPolicyParams params;
@@ -47,7 +47,7 @@ fresh(int nnodes)
 static NmPlaceKey
 place(uint32_t rel, uint32_t no)
 {
-	NmPlaceKey	key = {.kind = NM_PLACE_RANGE, .spc = 1663, .db = 5, .rel = rel, .no = no};
+	NmPlaceKey key = {.kind = NM_PLACE_RANGE, .spc = 1663, .db = 5, .rel = rel, .no = no};
 
 	return key;
 }
@@ -55,7 +55,7 @@ place(uint32_t rel, uint32_t no)
 static void
 samples(const NmPlaceKey *key, int from, int at, int n)
 {
-	NmPlaceKey	group = nm_place_group(key);
+	NmPlaceKey group = nm_place_group(key);
 
 	for (int i = 0; i < n; i++)
 	{
@@ -92,9 +92,9 @@ result(int64_t moved, int64_t busy, int64_t denied)
 static void
 test_basic(void)
 {
-	NmPlaceKey	a = place(1, 0);
+	NmPlaceKey a = place(1, 0);
 	NmMoveStats done = result(256, 0, 0);
-	int			n;
+	int n;
 
 	fresh(2);
 	samples(&a, 1, 0, 20);
@@ -123,8 +123,8 @@ test_basic(void)
 static void
 test_not_worth(void)
 {
-	NmPlaceKey	a = place(1, 0);
-	int			n = 0;
+	NmPlaceKey a = place(1, 0);
+	int n = 0;
 
 	/* local already */
 	fresh(2);
@@ -216,8 +216,8 @@ test_not_worth(void)
 static void
 test_targets(void)
 {
-	NmPlaceKey	key;
-	int			n = 0;
+	NmPlaceKey key;
+	int n = 0;
 
 	fresh(2);
 	params.target_ok[1] = false;
@@ -269,12 +269,12 @@ test_targets(void)
 static void
 test_hysteresis(void)
 {
-	NmPlaceKey	a = place(1, 0);
+	NmPlaceKey a = place(1, 0);
 	NmMoveStats done = result(256, 0, 0);
-	int			at = 0;
-	int			moves = 0;
-	double		first = 0,
-				last = 0;
+	int at = 0;
+	int moves = 0;
+	double first = 0,
+		   last = 0;
 
 	/* used from two nodes in turn, 20 seconds each */
 	fresh(2);
@@ -319,11 +319,11 @@ test_hysteresis(void)
 static void
 test_refused(void)
 {
-	NmPlaceKey	a = place(1, 0);
+	NmPlaceKey a = place(1, 0);
 	NmMoveStats busy = result(10, 246, 0);
 	NmMoveStats none = result(0, 0, 0);
 	NmMoveStats done = result(256, 0, 0);
-	int			tries = 0;
+	int tries = 0;
 
 	fresh(2);
 	for (int i = 0; i < 600; i++)
@@ -366,12 +366,12 @@ test_refused(void)
 static void
 test_follow(void)
 {
-	NmPlaceKey	key,
-				group = place(1, NM_PLACE_ALL),
-				cold = place(1, 500),
-				mine = place(1, 3),
-				theirs = place(1, 77);
-	int			node;
+	NmPlaceKey key,
+		group = place(1, NM_PLACE_ALL),
+		cold = place(1, 500),
+		mine = place(1, 3),
+		theirs = place(1, 77);
+	int node;
 
 	fresh(2);
 	for (int round = 0; round < 3; round++)
@@ -400,12 +400,12 @@ test_follow(void)
 static void
 test_balance(void)
 {
-	NmPlaceKey	key;
+	NmPlaceKey key;
 	NmMoveStats done = result(256, 0, 0);
-	int			at[40];
-	int			n = 0;
-	int			moved = 0;
-	int			on1;
+	int at[40];
+	int n = 0;
+	int moved = 0;
+	int on1;
 
 	/* all on node 0, used evenly from both */
 	fresh(2);

@@ -43,12 +43,12 @@ is_numbered(const NmRingSample *s)
 static void
 test_serial(void)
 {
-	NmRing	   *ring = calloc(1, sizeof(NmRing));
+	NmRing *ring = calloc(1, sizeof(NmRing));
 	NmRingSample out[NM_RING_SIZE];
 	NmRingSample s;
-	uint32_t	lost;
-	int			n;
-	bool		good = true;
+	uint32_t lost;
+	int n;
+	bool good = true;
 
 	ok(nm_ring_drain(ring, out, NM_RING_SIZE, &lost) == 0 && lost == 0, "a zeroed ring is empty");
 	for (uint32_t i = 0; i < NM_RING_SIZE; i++)
@@ -88,20 +88,20 @@ test_serial(void)
 	free(ring);
 }
 
-#define THREAD_SAMPLES	1000000
+#define THREAD_SAMPLES 1000000
 
 typedef struct Race
 {
-	NmRing		ring;
-	uint32_t	written,
-				dropped;
-	int			stop;
+	NmRing ring;
+	uint32_t written,
+		dropped;
+	int stop;
 } Race;
 
 static void *
 writer(void *arg)
 {
-	Race	   *race = arg;
+	Race *race = arg;
 
 	for (uint32_t i = 0; i < THREAD_SAMPLES; i++)
 	{
@@ -122,23 +122,23 @@ writer(void *arg)
 static void
 test_threads(void)
 {
-	Race	   *race = calloc(1, sizeof(Race));
+	Race *race = calloc(1, sizeof(Race));
 	NmRingSample *out = calloc(NM_RING_SIZE, sizeof(NmRingSample));
-	uint64_t	seed = 42;
-	uint64_t	read = 0,
-				lost_total = 0,
-				torn = 0,
-				disorder = 0;
-	int64_t		last = -1;
-	pthread_t	thread;
-	bool		stop = false;
+	uint64_t seed = 42;
+	uint64_t read = 0,
+			 lost_total = 0,
+			 torn = 0,
+			 disorder = 0;
+	int64_t last = -1;
+	pthread_t thread;
+	bool stop = false;
 
 	pthread_create(&thread, NULL, writer, race);
 	for (;;)
 	{
-		uint32_t	lost;
-		int			max = 1 + (int) (next_random(&seed) % NM_RING_SIZE);
-		int			n;
+		uint32_t lost;
+		int max = 1 + (int) (next_random(&seed) % NM_RING_SIZE);
+		int n;
 
 		/* stop must be read before the drain that is to be the last */
 		if (!stop)

@@ -17,7 +17,7 @@
 static NmSketch
 make(uint32_t places, int nnodes)
 {
-	NmSketch	s;
+	NmSketch s;
 
 	nm_sketch_init(&s, malloc(nm_sketch_size(places, nnodes)), places, nnodes);
 	return s;
@@ -26,7 +26,7 @@ make(uint32_t places, int nnodes)
 static NmPlaceKey
 range_key(uint32_t rel, uint32_t no)
 {
-	NmPlaceKey	key = {.kind = NM_PLACE_RANGE, .spc = 1663, .db = 5, .rel = rel, .no = no};
+	NmPlaceKey key = {.kind = NM_PLACE_RANGE, .spc = 1663, .db = 5, .rel = rel, .no = no};
 
 	return key;
 }
@@ -40,13 +40,13 @@ near(double a, double b)
 int
 main(void)
 {
-	NmSketch	s = make(1000, 3);
-	NmPlaceKey	key = range_key(100, 7);
-	NmPlaceKey	other = range_key(100, 8);
-	NmPlaceKey	group;
-	NmPlace    *p;
-	int			kept;
-	uint64_t	seed = 7;
+	NmSketch s = make(1000, 3);
+	NmPlaceKey key = range_key(100, 7);
+	NmPlaceKey other = range_key(100, 8);
+	NmPlaceKey group;
+	NmPlace *p;
+	int kept;
+	uint64_t seed = 7;
 
 	ok(nm_sketch_capacity(&s) >= 1000, "capacity %u is at least what was asked", nm_sketch_capacity(&s));
 	ok(nm_sketch_find(&s, &key) == NULL, "empty at first");
@@ -58,8 +58,9 @@ main(void)
 	ok(p && near(p->total, 175) && near(p->samples, 3) && near(p->local, 100) && near(p->located, 150),
 	   "sums of one place");
 	ok(p && near(nm_place_from(&s, p)[0], 100) && near(nm_place_from(&s, p)[1], 0) &&
-	   near(nm_place_from(&s, p)[2], 75) && near(nm_place_at(&s, p)[0], 150) &&
-	   near(nm_place_at(&s, p)[2], 0), "by node they came from and node of the memory");
+		   near(nm_place_from(&s, p)[2], 75) && near(nm_place_at(&s, p)[0], 150) &&
+		   near(nm_place_at(&s, p)[2], 0),
+	   "by node they came from and node of the memory");
 	ok(p && p->candidate == -1 && p->target == -1 && p->fresh, "a new place remembers nothing");
 	ok(nm_sketch_find(&s, &other) == NULL, "its neighbour is another place");
 
@@ -86,7 +87,7 @@ main(void)
 	s = make(1024, 2);
 	for (uint32_t i = 0; i < 100; i++)
 	{
-		NmPlaceKey	hot = range_key(1, i);
+		NmPlaceKey hot = range_key(1, i);
 
 		for (int k = 0; k < 20; k++)
 			nm_sketch_add(&s, &hot, 0, 0, 1);
@@ -95,7 +96,7 @@ main(void)
 	nm_sketch_add(&s, &group, 0, 0, 1);
 	for (uint32_t i = 0; i < 100000; i++)
 	{
-		NmPlaceKey	cold = range_key(2, (uint32_t) next_random(&seed));
+		NmPlaceKey cold = range_key(2, (uint32_t) next_random(&seed));
 
 		if (cold.no != NM_PLACE_ALL)
 			nm_sketch_add(&s, &cold, 1, 1, 1);
@@ -103,7 +104,7 @@ main(void)
 	kept = 0;
 	for (uint32_t i = 0; i < 100; i++)
 	{
-		NmPlaceKey	hot = range_key(1, i);
+		NmPlaceKey hot = range_key(1, i);
 
 		kept += nm_sketch_find(&s, &hot) != NULL;
 	}
@@ -121,7 +122,7 @@ main(void)
 	s = make(16384, 2);
 	for (uint32_t i = 0; i < 8192; i++)
 	{
-		NmPlaceKey	k = range_key(3, i);
+		NmPlaceKey k = range_key(3, i);
 
 		nm_sketch_add(&s, &k, 0, 0, 1);
 	}

@@ -27,11 +27,11 @@ call_of(int64_t moved, int64_t busy, double ms)
 int
 main(void)
 {
-	NmTuner		t;
+	NmTuner t;
 	NmMoveStats s;
-	double		pause;
-	int			before;
-	int			calls;
+	double pause;
+	int before;
+	int calls;
 
 	nm_tuner_init(&t);
 	ok(t.batch == 32 && t.mode == NM_MODE_ASYNC, "starts with async and 32");

@@ -1,0 +1,138 @@
+# Memory comes back: after each way in which an index can go, the pool is as large as before.
+# https://github.com/tensorchord/pgvecto.rs/issues/432 (the list: committed drop, aborted
+# create, killed session, temporary, unlogged, reindex), https://github.com/orioledb/orioledb/issues/591.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::RealBin;
+use NumaTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+my $node = new_node('main', conf => "numa_migrate.naptime = 20ms\nmax_prepared_transactions = 5");
+$node->safe_psql('postgres', q(
+SET client_min_messages = error;
+CREATE EXTENSION numa_migrate;
+CREATE TABLE src AS SELECT g AS a, md5(g::text) AS b FROM generate_series(1, 40000) g;
+CREATE TABLE keep (a int); CREATE INDEX keep_a ON keep USING numa_btree (a); INSERT INTO keep VALUES (1);
+));
+
+# Bytes that the pool holds.
+sub held
+{
+	my $detail = $node->safe_psql('postgres', q(SELECT detail FROM numa.doctor() WHERE item = 'page tables'));
+	$detail =~ /the pool holds (\d+) (kB|MB|GB)/ or die "unexpected: $detail";
+	return $1 * { kB => 1024, MB => 1024**2, GB => 1024**3 }->{$2};
+}
+my $start = held();
+my $big = 'CREATE INDEX x_b ON x USING numa_btree (b); CREATE INDEX x_a ON x USING numa_btree (a)';
+my $make = "CREATE TABLE x AS TABLE src; $big";
+
+sub returns
+{
+	my ($what) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $now;
+	foreach (1 .. 200) { $now = held(); last if $now <= $start; sleep(0.05); }
+	cmp_ok($now, '<=', $start, "$what: memory is back");
+}
+sub grown
+{
+	my ($what) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	cmp_ok(held(), '>', $start, "$what: memory was in use");
+}
+
+foreach my $case (
+	[ 'DROP INDEX', $make, 'DROP INDEX x_a, x_b; DROP TABLE x' ],
+	[ 'DROP TABLE', $make, 'DROP TABLE x' ],
+	[ 'TRUNCATE', $make, 'TRUNCATE x', 'DROP TABLE x' ],
+	[ 'TRUNCATE in the creating transaction', "BEGIN; $make; TRUNCATE x; COMMIT; INSERT INTO x TABLE src", 'TRUNCATE x', 'DROP TABLE x' ],
+	[ 'unload', $make, q(SELECT numa.btree_unload('x_a'), numa.btree_unload('x_b')), 'DROP TABLE x' ],
+	[ 'DELETE and VACUUM', $make, 'DELETE FROM x; VACUUM x', 'DROP TABLE x' ],
+	[ 'REINDEX twice, then DROP', $make, 'REINDEX TABLE x; REINDEX TABLE CONCURRENTLY x; VACUUM FULL x; DROP TABLE x' ],
+	[ 'change of type, then DROP', $make, 'ALTER TABLE x ALTER a TYPE bigint; DROP TABLE x' ],
+	[ 'unlogged', "CREATE UNLOGGED TABLE x AS TABLE src; $big", 'DROP TABLE x' ],
+	[ 'DROP SCHEMA CASCADE', 'CREATE SCHEMA s; CREATE TABLE s.x AS TABLE src; CREATE INDEX ON s.x USING numa_btree (b)', 'DROP SCHEMA s CASCADE' ],
+	[ 'prepared DROP', $make, "BEGIN; DROP TABLE x; PREPARE TRANSACTION 'd'; COMMIT PREPARED 'd'" ])
+{
+	my ($what, $sql, $end, $last) = @$case;
+	$node->safe_psql('postgres', "SET client_min_messages = error; $_") foreach split /;\s*(?=VACUUM|REINDEX|COMMIT PREPARED)/, $sql;
+	grown($what);
+	$node->safe_psql('postgres', "SET client_min_messages = error; $_") foreach split /;\s*(?=VACUUM|REINDEX|DROP TABLE|COMMIT PREPARED)/, $end eq "BEGIN; DROP TABLE x; PREPARE TRANSACTION 'd'; COMMIT PREPARED 'd'" ? () : $end;
+	if ($what eq 'prepared DROP')
+	{
+		$node->safe_psql('postgres', "BEGIN; DROP TABLE x; PREPARE TRANSACTION 'd'");
+		$node->safe_psql('postgres', "COMMIT PREPARED 'd'");
+	}
+	returns($what);
+	$node->safe_psql('postgres', $last) if $last;
+}
+
+# Never committed: rolled back, failed, a subtransaction, cancelled, prepared and rolled back.
+$node->safe_psql('postgres', "BEGIN; $make; ROLLBACK");
+returns('rolled back');
+$node->psql('postgres', "BEGIN; $make; SELECT 1 / 0");
+returns('failed');
+$node->safe_psql('postgres', "BEGIN; SAVEPOINT s; $make; ROLLBACK TO s; COMMIT");
+returns('rolled back subtransaction');
+$node->psql('postgres', q(CREATE FUNCTION slow(a int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN IF a > 39000 THEN PERFORM pg_sleep(0.01); END IF; RETURN a; END $$));
+$node->psql('postgres', q(SET statement_timeout = '1s'; CREATE INDEX src_slow ON src USING numa_btree (slow(a), b)));
+returns('cancelled build');
+$node->safe_psql('postgres', "BEGIN; $make; PREPARE TRANSACTION 'r'");
+grown('prepared');
+$node->safe_psql('postgres', "ROLLBACK PREPARED 'r'");
+returns('prepared and rolled back');
+
+# Temporary: with its session, whether that ends well or is terminated.
+my $s = $node->background_psql('postgres', on_error_stop => 0);
+$s->query("CREATE TEMP TABLE x AS TABLE src; $big");
+grown('temporary');
+$s->quit;
+returns('temporary, end of session');
+$s = $node->background_psql('postgres', on_error_stop => 0);
+$s->query("CREATE TEMP TABLE x AS TABLE src; $big");
+$node->safe_psql('postgres', q(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()));
+$s->{run}->finish;
+returns('temporary, session terminated');
+$node->safe_psql('postgres', "BEGIN; CREATE TEMP TABLE x ON COMMIT DROP AS TABLE src; $big; COMMIT");
+returns('ON COMMIT DROP');
+
+# Another session's temporary table can't be moved or loaded.
+$s = $node->background_psql('postgres');
+$s->query_safe('CREATE TEMP TABLE tt AS SELECT generate_series(1, 1000) AS a; CREATE INDEX tt_a ON tt USING numa_btree (a)');
+my $oid = $s->query_safe(q(SELECT 'tt'::regclass::oid));
+my $ioid = $s->query_safe(q(SELECT 'tt_a'::regclass::oid));
+fails_like($node, "SELECT numa.move_relation($oid, 0)", '0A000', 'HINT', 'move_relation of a temporary table of another session');
+fails_like($node, "SELECT numa.relation_placement($oid)", '0A000', 'HINT', 'relation_placement of it');
+fails_like($node, "SELECT numa.btree_$_($ioid)", '0A000', 'HINT', "btree_$_ of its index") foreach qw(load unload check);
+$s->quit;
+
+# A whole database.
+$node->safe_psql('postgres', 'CREATE DATABASE d');
+$node->safe_psql('d', "SET client_min_messages = error; CREATE EXTENSION numa_migrate; CREATE TABLE x AS SELECT g AS a, md5(g::text) AS b FROM generate_series(1, 40000) g; $big");
+grown('DROP DATABASE');
+$node->safe_psql('postgres', 'DROP DATABASE d');
+returns('DROP DATABASE');
+
+# The extension.
+$node->safe_psql('postgres', "SET client_min_messages = error; $make");
+grown('DROP EXTENSION CASCADE');
+$node->safe_psql('postgres', 'SET client_min_messages = error; DROP EXTENSION numa_migrate CASCADE; DROP TABLE x; CREATE EXTENSION numa_migrate');
+returns('DROP EXTENSION CASCADE');
+
+# A crash: empty, whatever there was.
+$node->safe_psql('postgres', "SET client_min_messages = error; $make");
+$node->append_conf('postgresql.conf', 'restart_after_crash = on');
+$node->reload;
+$s = $node->background_psql('postgres', on_error_stop => 0);
+my $pid = $s->query('SELECT pg_backend_pid()');
+kill('KILL', $pid);
+$s->{run}->finish;
+$node->poll_query_until('postgres', 'SELECT 1', '1');
+$node->safe_psql('postgres', 'DROP TABLE x');
+returns('crash');
+$node->stop;
+done_testing();
