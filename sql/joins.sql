@@ -71,7 +71,7 @@ BEGIN
 	RETURN 'same';
 END $$;
 SET enable_seqscan = off; SET enable_sort = off; SET enable_bitmapscan = off;
-SELECT q, nm_test.plan(q) ~ 'Index.* Scan .*using' AS by_index, wander(q, 0.25, 2000) FROM unnest(ARRAY[
+SELECT q, nm_test.plan(q) ~ 'Index.* Scan .*using' AS by_index, wander(q, 0.25, 500) FROM unnest(ARRAY[
 	'SELECT a, t FROM r WHERE a >= 0 ORDER BY a, t', 'SELECT a, t FROM r WHERE a >= 0 ORDER BY a DESC, t DESC',
 	'SELECT a FROM l WHERE a > 2 ORDER BY a', 'SELECT a, t FROM r WHERE a = ANY (''{1,3,106,4}'') ORDER BY a, t',
 	'SELECT a FROM l WHERE a = 103 ORDER BY a', 'SELECT a FROM l WHERE a = 77 ORDER BY a']) q;

@@ -107,7 +107,7 @@ extern const NmMoverCaps *nm_get_caps(void);
 extern int	nm_local_arena(void);
 
 /* ereport for NM_NO_MEMORY: 53200, DETAIL by cause, HINT naming the setting. */
-extern void nm_report_no_memory(NmPoolError why, int errno_saved) pg_attribute_noreturn();
+extern void nm_report_no_memory(NmPoolError why, int errno_saved) __attribute__((noreturn));
 
 /*
  * Rooms with shared memory.  size is asked in shmem_request_hook; init runs in

@@ -35,7 +35,7 @@ const NmTopology *
 nm_topology_now(void)
 {
 	static NmTopology *topo = NULL;
-	char		err[256];
+	char err[256];
 
 	if (topo == NULL)
 		topo = MemoryContextAlloc(TopMemoryContext, sizeof(NmTopology));
@@ -66,7 +66,7 @@ node_names(const NmTopology *topo, bool allowed)
 static bool
 in_setting(int node)
 {
-	uint64_t	bits[NM_MAX_NODE_ID / 64];
+	uint64_t bits[NM_MAX_NODE_ID / 64];
 
 	if (nm_nodes == NULL || nm_nodes[0] == '\0' ||
 		!nm_parse_node_list(nm_nodes, bits, NM_MAX_NODE_ID))
@@ -77,7 +77,7 @@ in_setting(int node)
 void
 nm_check_target_node(const NmTopology *topo, int node)
 {
-	int			pos = nm_topology_index(topo, node);
+	int pos = nm_topology_index(topo, node);
 
 	if (pos < 0)
 		ereport(ERROR,
@@ -132,10 +132,10 @@ default_nodes(const NmTopology *topo, NmNodeList *list)
 void
 nm_node_list_arg(FunctionCallInfo fcinfo, int argno, const NmTopology *topo, NmNodeList *list)
 {
-	ArrayType  *array;
-	Datum	   *elems;
-	bool	   *nulls;
-	int			n;
+	ArrayType *array;
+	Datum *elems;
+	bool *nulls;
+	int n;
 
 	if (PG_ARGISNULL(argno))
 	{
@@ -192,7 +192,7 @@ nm_mode_by_name(const char *name, NmMode *mode)
 NmMode
 nm_check_mode(const char *name)
 {
-	NmMode		mode;
+	NmMode mode;
 
 	if (!nm_mode_by_name(name, &mode))
 		ereport(ERROR,
@@ -219,8 +219,8 @@ nm_check_batch(int batch)
 static void
 check_move_privilege(Relation rel)
 {
-	Oid			relid = RelationGetRelid(rel);
-	bool		allowed;
+	Oid relid = RelationGetRelid(rel);
+	bool allowed;
 
 #if PG_VERSION_NUM >= 160000
 	allowed = object_ownercheck(RelationRelationId, relid, GetUserId());
@@ -230,12 +230,12 @@ check_move_privilege(Relation rel)
 #if PG_VERSION_NUM >= 170000
 	if (!allowed)
 	{
-		Oid			table = relid;
+		Oid table = relid;
 
 		if (rel->rd_rel->relkind == RELKIND_INDEX)
 			table = IndexGetRelation(relid, true);
 		allowed = OidIsValid(table) &&
-			pg_class_aclcheck(table, GetUserId(), ACL_MAINTAIN) == ACLCHECK_OK;
+				  pg_class_aclcheck(table, GetUserId(), ACL_MAINTAIN) == ACLCHECK_OK;
 	}
 #endif
 	if (!allowed)
@@ -248,13 +248,13 @@ check_move_privilege(Relation rel)
 #else
 				 errhint("The owner and superusers may.")
 #endif
-				 ));
+					 ));
 }
 
 static Relation
 open_relation(Oid relid, bool *tree)
 {
-	Relation	rel = try_relation_open(relid, AccessShareLock);
+	Relation rel = try_relation_open(relid, AccessShareLock);
 
 	if (rel == NULL)
 		ereport(ERROR,
@@ -263,15 +263,13 @@ open_relation(Oid relid, bool *tree)
 				 errhint("It may have been dropped meanwhile.")));
 	if (!RELKIND_HAS_STORAGE(rel->rd_rel->relkind))
 	{
-		bool		partitioned = rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ||
-			rel->rd_rel->relkind == RELKIND_PARTITIONED_INDEX;
+		bool partitioned = rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE ||
+						   rel->rd_rel->relkind == RELKIND_PARTITIONED_INDEX;
 
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("relation \"%s\" has no storage", RelationGetRelationName(rel)),
-				 partitioned ?
-				 errhint("Name its partitions, which hold the data; see pg_partition_tree().") :
-				 errhint("Name a table, materialized view, sequence or index.")));
+				 partitioned ? errhint("Name its partitions, which hold the data; see pg_partition_tree().") : errhint("Name a table, materialized view, sequence or index.")));
 	}
 	*tree = nm_is_numa_btree(rel);
 
@@ -301,7 +299,7 @@ nm_open_to_look(Oid relid, bool *tree)
 Relation
 nm_open_to_move(Oid relid, bool *tree)
 {
-	Relation	rel = open_relation(relid, tree);
+	Relation rel = open_relation(relid, tree);
 
 	if (IsCatalogRelation(rel))
 		ereport(ERROR,
@@ -329,9 +327,7 @@ nm_require_query(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot ask the kernel where memory is"),
 				 errdetail("System call move_pages: %m."),
-				 caps->move_pages_errno == EPERM ?
-				 errhint("A seccomp filter refuses the call, as in a container. Start the container with --cap-add SYS_NICE or a seccomp profile that allows move_pages and mbind.") :
-				 errhint("The kernel must be built with CONFIG_NUMA and CONFIG_MIGRATION.")));
+				 caps->move_pages_errno == EPERM ? errhint("A seccomp filter refuses the call, as in a container. Start the container with --cap-add SYS_NICE or a seccomp profile that allows move_pages and mbind.") : errhint("The kernel must be built with CONFIG_NUMA and CONFIG_MIGRATION.")));
 	}
 	return caps;
 }

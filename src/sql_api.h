@@ -54,15 +54,15 @@ extern void nm_check_target_node(const NmTopology *topo, int node);
  */
 typedef struct NmNodeList
 {
-	int			n;
-	int			node[NM_MAX_NODES * 16];
+	int n;
+	int node[NM_MAX_NODES * 16];
 } NmNodeList;
 extern void nm_node_list_arg(FunctionCallInfo fcinfo, int argno,
 							 const NmTopology *topo, NmNodeList *list);
 
 extern bool nm_mode_by_name(const char *name, NmMode *mode);
-extern NmMode nm_check_mode(const char *name);	/* ERROR 22023 */
-extern void nm_check_batch(int batch);	/* ERROR 22023 */
+extern NmMode nm_check_mode(const char *name); /* ERROR 22023 */
+extern void nm_check_batch(int batch);		   /* ERROR 22023 */
 
 /* ---- relations (sql_api.c) ---- */
 
@@ -118,8 +118,8 @@ extern void nm_tree_spread(Relation index, const NmNodeList *list, NmMoveStats *
 /* A count of pages on each node; [NM_MAX_NODE_ID] for "not resident". */
 typedef struct NmPageCount
 {
-	int64		pages[NM_MAX_NODE_ID + 1];
-	int64		bytes[NM_MAX_NODE_ID + 1];
+	int64 pages[NM_MAX_NODE_ID + 1];
+	int64 bytes[NM_MAX_NODE_ID + 1];
 } NmPageCount;
 extern void nm_tree_placement(Relation index, NmPageCount *tree, NmPageCount *overflow);
 
@@ -129,4 +129,4 @@ nm_count_slot(int status)
 	return status >= 0 && status < NM_MAX_NODE_ID ? status : NM_MAX_NODE_ID;
 }
 
-#endif							/* NM_SQL_API_H */
+#endif /* NM_SQL_API_H */

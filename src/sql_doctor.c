@@ -34,9 +34,9 @@ PG_FUNCTION_INFO_V1(nm_sql_doctor);
 
 typedef struct Finding
 {
-	bool		ok;
+	bool ok;
 	StringInfoData detail;
-	StringInfoData hint;		/* empty = none */
+	StringInfoData hint; /* empty = none */
 } Finding;
 
 static NmTopology doctor_topo;
@@ -49,8 +49,8 @@ static bool doctor_topo_whole;
 static bool
 read_text(const char *path, char *buf, size_t buflen)
 {
-	int			fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t		len;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len;
 
 	if (fd < 0)
 		return false;
@@ -69,8 +69,8 @@ read_text(const char *path, char *buf, size_t buflen)
 static bool
 read_int(const char *path, long *value)
 {
-	char		buf[64];
-	char	   *end;
+	char buf[64];
+	char *end;
 
 	if (!read_text(path, buf, sizeof(buf)))
 		return false;
@@ -82,8 +82,8 @@ read_int(const char *path, long *value)
 static bool
 read_status(const char *name, long *value)
 {
-	char		buf[8192];
-	char	   *p;
+	char buf[8192];
+	char *p;
 
 	buf[0] = '\n';
 	if (!read_text("/proc/self/status", buf + 1, sizeof(buf) - 1))
@@ -128,8 +128,8 @@ check_preload(Finding *f)
 static void
 check_nodes(Finding *f)
 {
-	int			memory = 0,
-				allowed = 0;
+	int memory = 0,
+		allowed = 0;
 
 	for (int i = 0; i < doctor_topo.nnodes; i++)
 	{
@@ -138,9 +138,9 @@ check_nodes(Finding *f)
 		memory += node->has_memory;
 		allowed += node->allowed;
 		appendStringInfo(&f->detail, "%s%d%s", i > 0 ? ", " : "nodes ", node->id,
-						 !node->has_memory ? " (no memory)" :
-						 !node->allowed ? " (not allowed)" :
-						 !node->has_cpu ? " (no CPU)" : "");
+						 !node->has_memory ? " (no memory)" : !node->allowed ? " (not allowed)"
+														  : !node->has_cpu	 ? " (no CPU)"
+																			 : "");
 	}
 	appendStringInfo(&f->detail, "; %d with memory, %d allowed", memory, allowed);
 	f->ok = allowed > 1 && doctor_topo_whole;
@@ -155,7 +155,7 @@ check_nodes(Finding *f)
 static void
 check_engine(Finding *f)
 {
-	NmEngine	engine = nm_mover_choose(nm_get_caps(), (NmEngine) nm_engine);
+	NmEngine engine = nm_mover_choose(nm_get_caps(), (NmEngine) nm_engine);
 
 	f->ok = engine != NM_ENGINE_OFF;
 	appendStringInfo(&f->detail, "numa_migrate.engine = %s, in force: %s",
@@ -177,9 +177,7 @@ check_move_pages(Finding *f)
 	else
 	{
 		appendStringInfo(&f->detail, "the system call fails: %s", strerror(caps->move_pages_errno));
-		appendStringInfoString(&f->hint, caps->move_pages_errno == EPERM ?
-							   "See item seccomp." :
-							   "The kernel must be built with CONFIG_NUMA and CONFIG_MIGRATION.");
+		appendStringInfoString(&f->hint, caps->move_pages_errno == EPERM ? "See item seccomp." : "The kernel must be built with CONFIG_NUMA and CONFIG_MIGRATION.");
 	}
 }
 
@@ -210,9 +208,7 @@ check_move_pages2(Finding *f)
 			appendStringInfo(&f->detail, "system call %ld (ABI version %llu) fails the handshake: %s",
 							 caps->move_pages2_number, (unsigned long long) caps->move_pages2_abi,
 							 strerror(caps->move_pages2_errno));
-			appendStringInfoString(&f->hint, caps->move_pages2_errno == EPERM ?
-								   "See item seccomp; a container's filter must allow this number." :
-								   "The call is not used.");
+			appendStringInfoString(&f->hint, caps->move_pages2_errno == EPERM ? "See item seccomp; a container's filter must allow this number." : "The call is not used.");
 			break;
 	}
 }
@@ -235,7 +231,7 @@ check_seccomp(Finding *f)
 {
 	const NmMoverCaps *caps = nm_get_caps();
 	StringInfoData refused;
-	long		mode = -1;
+	long mode = -1;
 
 	initStringInfo(&refused);
 	if (caps->move_pages_errno == EPERM)
@@ -251,9 +247,9 @@ check_seccomp(Finding *f)
 	if (!read_status("Seccomp:", &mode))
 		mode = -1;
 	appendStringInfo(&f->detail, "%s; %s%s",
-					 mode == 0 ? "no filter is installed" :
-					 mode == 2 ? "a filter is installed" :
-					 mode == 1 ? "strict mode" : "unknown whether a filter is installed",
+					 mode == 0 ? "no filter is installed" : mode == 2 ? "a filter is installed"
+														: mode == 1	  ? "strict mode"
+																	  : "unknown whether a filter is installed",
 					 f->ok ? "no call that is needed is refused" : "refused:", refused.data);
 	if (!f->ok)
 		appendStringInfoString(&f->hint, "Container engines allow these calls together with the capability: --cap-add SYS_NICE, or a seccomp profile that lists them.");
@@ -263,9 +259,9 @@ check_seccomp(Finding *f)
 static void
 check_huge_pages(Finding *f)
 {
-	bool		hugetlb;
-	size_t		size = nm_buffers_page_size(&hugetlb);
-	uint64		bytes = (uint64) NBuffers * BLCKSZ;
+	bool hugetlb;
+	size_t size = nm_buffers_page_size(&hugetlb);
+	uint64 bytes = (uint64) NBuffers * BLCKSZ;
 	const char *setting = GetConfigOption("huge_pages", true, false);
 
 	f->ok = true;
@@ -283,7 +279,7 @@ check_huge_pages(Finding *f)
 static void
 check_page_tables(Finding *f)
 {
-	long		kb = -1;
+	long kb = -1;
 
 	f->ok = true;
 	if (!read_status("VmPTE:", &kb))
@@ -293,7 +289,7 @@ check_page_tables(Finding *f)
 	if (nm_preloaded())
 	{
 		NmPoolStats stats;
-		uint64		committed = 0;
+		uint64 committed = 0;
 
 		nm_pool_stats(nm_pool, &stats);
 		for (int i = 0; i < stats.narenas; i++)
@@ -317,7 +313,7 @@ check_page_tables(Finding *f)
 static void
 check_shmem_thp(Finding *f)
 {
-	char		buf[256];
+	char buf[256];
 
 	f->ok = true;
 	if (!read_text("/sys/kernel/mm/transparent_hugepage/shmem_enabled", buf, sizeof(buf)))
@@ -336,7 +332,7 @@ check_shmem_thp(Finding *f)
 static void
 check_numa_balancing(Finding *f)
 {
-	int			value = nm_get_caps()->numa_balancing;
+	int value = nm_get_caps()->numa_balancing;
 
 	f->ok = value <= 0;
 	if (value < 0)
@@ -350,7 +346,7 @@ check_numa_balancing(Finding *f)
 static void
 check_zone_reclaim(Finding *f)
 {
-	long		value;
+	long value;
 
 	if (!read_int("/proc/sys/vm/zone_reclaim_mode", &value))
 	{
@@ -367,8 +363,8 @@ check_zone_reclaim(Finding *f)
 static void
 check_overcommit(Finding *f)
 {
-	long		mode,
-				ratio = -1;
+	long mode,
+		ratio = -1;
 
 	if (!read_int("/proc/sys/vm/overcommit_memory", &mode))
 	{
@@ -390,7 +386,7 @@ check_overcommit(Finding *f)
 static void
 check_cgroup(Finding *f)
 {
-	uint64		left = nm_cgroup_headroom();
+	uint64 left = nm_cgroup_headroom();
 
 	f->ok = true;
 	if (left == PG_UINT64_MAX)
@@ -404,7 +400,7 @@ check_cgroup(Finding *f)
 	if (nm_preloaded())
 	{
 		NmPoolStats stats;
-		uint64		committed = 0;
+		uint64 committed = 0;
 
 		nm_pool_stats(nm_pool, &stats);
 		for (int i = 0; i < stats.narenas; i++)
@@ -444,12 +440,12 @@ check_pool_policy(Finding *f)
 static void
 check_userfaultfd(Finding *f)
 {
-	long		value = -1;
-	int			fd = -1;
+	long value = -1;
+	int fd = -1;
 
 	f->ok = true;
 #ifdef SYS_userfaultfd
-	fd = (int) syscall(SYS_userfaultfd, O_CLOEXEC | 1 /* UFFD_USER_MODE_ONLY */ );
+	fd = (int) syscall(SYS_userfaultfd, O_CLOEXEC | 1 /* UFFD_USER_MODE_ONLY */);
 #else
 	errno = ENOSYS;
 #endif
@@ -487,7 +483,7 @@ check_old_snapshot(Finding *f)
 static void
 check_worker(Finding *f)
 {
-	int			pid = 0;
+	int pid = 0;
 
 	if (nm_migrator == NULL)
 	{
@@ -496,7 +492,7 @@ check_worker(Finding *f)
 		appendStringInfoString(&f->hint, "See item preload.");
 		return;
 	}
-	pid = nm_migrator->pid;		/* one word: no lock for a look */
+	pid = nm_migrator->pid; /* one word: no lock for a look */
 	f->ok = pid != 0;
 	if (f->ok)
 		appendStringInfo(&f->detail, "the worker runs as process %d", pid);
@@ -516,8 +512,8 @@ nm_sql_doctor(PG_FUNCTION_ARGS)
 	static const struct
 	{
 		const char *item;
-		void		(*check) (Finding *f);
-	}			items[] = {
+		void (*check)(Finding *f);
+	} items[] = {
 		{"preload", check_preload},
 		{"nodes", check_nodes},
 		{"engine", check_engine},
@@ -538,15 +534,15 @@ nm_sql_doctor(PG_FUNCTION_ARGS)
 		{"worker slot", check_worker},
 	};
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	char		err[256];
+	char err[256];
 
 	doctor_topo_whole = nm_topology_read(&doctor_topo, "", err, sizeof(err));
 	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < (int) lengthof(items); i++)
 	{
-		Finding		f = {false};
-		Datum		values[4];
-		bool		nulls[4] = {0};
+		Finding f = {false};
+		Datum values[4];
+		bool nulls[4] = {0};
 
 		initStringInfo(&f.detail);
 		initStringInfo(&f.hint);

@@ -31,10 +31,10 @@
 #include "utils/memutils.h"
 
 /* Pages per slice: 256 MiB of 4 kB pages, 1 MiB of list. */
-#define SLICE_PAGES		65536
+#define SLICE_PAGES 65536
 
 /* Buffers taken from the scan at a time. */
-#define SCAN_BUFFERS	1024
+#define SCAN_BUFFERS 1024
 
 PG_FUNCTION_INFO_V1(nm_sql_move_relation);
 PG_FUNCTION_INFO_V1(nm_sql_spread_relation);
@@ -47,9 +47,9 @@ typedef struct MoveJob
 	NmMoveOptions opt;
 	NmMoveStats stats;
 	NmMoveItem *items;
-	size_t		nitems;
-	char	   *last_page;		/* last one added: buffers share pages */
-	void	   *scratch;
+	size_t nitems;
+	char *last_page; /* last one added: buffers share pages */
+	void *scratch;
 } MoveJob;
 
 static bool
@@ -68,7 +68,7 @@ nm_move_begin(NmMoveOptions *opt, const char *what, bool mode_given, NmMode mode
 {
 	static bool mode_notice_given = false;
 	const NmMoverCaps *caps = nm_get_caps();
-	NmEngine	engine = nm_mover_choose(caps, (NmEngine) nm_engine);
+	NmEngine engine = nm_mover_choose(caps, (NmEngine) nm_engine);
 
 	if (nm_engine == NM_ENGINE_OFF)
 		ereport(ERROR,
@@ -82,9 +82,7 @@ nm_move_begin(NmMoveOptions *opt, const char *what, bool mode_given, NmMode mode
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot %s because the kernel refuses to move pages", what),
 				 errdetail("System call move_pages: %m."),
-				 caps->move_pages_errno == EPERM ?
-				 errhint("A seccomp filter refuses the call, as in a container. Start the container with --cap-add SYS_NICE or a seccomp profile that allows move_pages.") :
-				 errhint("The kernel must be built with CONFIG_NUMA and CONFIG_MIGRATION. See numa.doctor().")));
+				 caps->move_pages_errno == EPERM ? errhint("A seccomp filter refuses the call, as in a container. Start the container with --cap-add SYS_NICE or a seccomp profile that allows move_pages.") : errhint("The kernel must be built with CONFIG_NUMA and CONFIG_MIGRATION. See numa.doctor().")));
 	}
 	if (nm_engine == NM_ENGINE_MOVE_PAGES2 && engine != NM_ENGINE_MOVE_PAGES2)
 		ereport(NOTICE,
@@ -127,7 +125,7 @@ job_begin(MoveJob *job, const NmTopology *topo)
 static void
 job_flush(MoveJob *job)
 {
-	size_t		n = job->nitems;
+	size_t n = job->nitems;
 
 	job->nitems = 0;
 	nm_move(job->caps, job->topo, job->items, n, &job->opt, &job->stats, job->scratch);
@@ -154,7 +152,7 @@ job_add(MoveJob *job, char *page, int node)
 static int
 spread_target(const MoveJob *job, const NmNodeList *list, BlockNumber block, void *page)
 {
-	uint64		unit = block;
+	uint64 unit = block;
 
 	if (list->n == 1)
 		return list->node[0];
@@ -168,18 +166,18 @@ move_buffers_of(MoveJob *job, Relation rel, const NmNodeList *list)
 {
 	NmRelLocator locator = nm_rel_locator(rel);
 	NmBufferInfo *found = palloc(SCAN_BUFFERS * sizeof(NmBufferInfo));
-	int			cursor = 0;
+	int cursor = 0;
 
 	while (cursor < nm_buffer_count())
 	{
-		int			n = nm_buffers_scan(&cursor, &locator, found, SCAN_BUFFERS);
+		int n = nm_buffers_scan(&cursor, &locator, found, SCAN_BUFFERS);
 
 		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; i < n; i++)
 		{
-			void	   *pages[NM_BUFFER_OS_PAGES];
-			int			npages = nm_buffer_os_pages(found[i].addr, job->opt.page_size,
-													pages, NM_BUFFER_OS_PAGES);
+			void *pages[NM_BUFFER_OS_PAGES];
+			int npages = nm_buffer_os_pages(found[i].addr, job->opt.page_size,
+											pages, NM_BUFFER_OS_PAGES);
 
 			for (int k = 0; k < npages; k++)
 				job_add(job, pages[k], spread_target(job, list, found[i].block, pages[k]));
@@ -221,9 +219,9 @@ warn_full(const MoveJob *job)
 Datum
 nm_move_result(FunctionCallInfo fcinfo, const NmMoveStats *stats)
 {
-	TupleDesc	tupdesc;
-	Datum		values[9];
-	bool		nulls[9] = {0};
+	TupleDesc tupdesc;
+	Datum values[9];
+	bool nulls[9] = {0};
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
@@ -246,7 +244,7 @@ nm_move_result(FunctionCallInfo fcinfo, const NmMoveStats *stats)
 static bool
 knob_args(FunctionCallInfo fcinfo, int argno, NmMode *mode, int *batch)
 {
-	bool		mode_given = !PG_ARGISNULL(argno);
+	bool mode_given = !PG_ARGISNULL(argno);
 
 	*mode = NM_MODE_AUTO;
 	if (mode_given)
@@ -313,12 +311,12 @@ relation_arg(FunctionCallInfo fcinfo)
 static Datum
 move_or_spread(FunctionCallInfo fcinfo, const NmTopology *topo, const NmNodeList *list, const char *what)
 {
-	NmMode		mode;
-	int			batch;
-	bool		mode_given = knob_args(fcinfo, 2, &mode, &batch);
-	bool		tree;
-	Relation	rel = nm_open_to_move(relation_arg(fcinfo), &tree);
-	MoveJob		job;
+	NmMode mode;
+	int batch;
+	bool mode_given = knob_args(fcinfo, 2, &mode, &batch);
+	bool tree;
+	Relation rel = nm_open_to_move(relation_arg(fcinfo), &tree);
+	MoveJob job;
 
 	nm_require_preload(what);
 	memset(&job, 0, sizeof(job));
@@ -342,7 +340,7 @@ Datum
 nm_sql_move_relation(PG_FUNCTION_ARGS)
 {
 	const NmTopology *topo = nm_topology_now();
-	NmNodeList	list;
+	NmNodeList list;
 
 	if (PG_ARGISNULL(1))
 		ereport(ERROR,
@@ -378,16 +376,16 @@ nm_sql_spread_relation(PG_FUNCTION_ARGS)
 
 typedef struct Balance
 {
-	MoveJob		job;
-	NmMoveOptions query;		/* for asking */
-	bool		have_pages2;	/* hugetlb presence is known to the kernel */
-	void	  **pages;			/* one slice */
-	int32	   *status;
-	void	   *scratch;
+	MoveJob job;
+	NmMoveOptions query; /* for asking */
+	bool have_pages2;	 /* hugetlb presence is known to the kernel */
+	void **pages;		 /* one slice */
+	int32 *status;
+	void *scratch;
 	/* by kernel node id, last = everything without a node */
-	int64		have[NM_MAX_NODE_ID + 1];
-	int64		want[NM_MAX_NODE_ID + 1];
-	int64		seen[NM_MAX_NODE_ID + 1];
+	int64 have[NM_MAX_NODE_ID + 1];
+	int64 want[NM_MAX_NODE_ID + 1];
+	int64 seen[NM_MAX_NODE_ID + 1];
 } Balance;
 
 /*
@@ -397,14 +395,14 @@ typedef struct Balance
 static size_t
 balance_slice(Balance *b, int *next, char **last_page)
 {
-	size_t		n = 0;
-	size_t		page_size = b->job.opt.page_size;
+	size_t n = 0;
+	size_t page_size = b->job.opt.page_size;
 
 	while (*next < nm_buffer_count() && n + NM_BUFFER_OS_PAGES < SLICE_PAGES)
 	{
-		int			i = (*next)++;
-		void	   *pages[NM_BUFFER_OS_PAGES];
-		int			npages;
+		int i = (*next)++;
+		void *pages[NM_BUFFER_OS_PAGES];
+		int npages;
 
 		if (i % SCAN_BUFFERS == 0)
 			CHECK_FOR_INTERRUPTS();
@@ -437,15 +435,15 @@ balance_slice(Balance *b, int *next, char **last_page)
 static void
 balance_quota(Balance *b, const NmNodeList *list)
 {
-	int64		total = 0;
-	int64		given = 0;
+	int64 total = 0;
+	int64 given = 0;
 
 	for (int id = 0; id < NM_MAX_NODE_ID; id++)
 		total += b->have[id];
 	for (int i = 0; i < list->n; i++)
 	{
 		/* cumulative, so that the parts add up to the whole */
-		int64		upto = (int64) ((double) total * (i + 1) / list->n + 0.5);
+		int64 upto = (int64) ((double) total * (i + 1) / list->n + 0.5);
 
 		b->want[list->node[i]] += upto - given;
 		given = upto;
@@ -459,26 +457,26 @@ balance_quota(Balance *b, const NmNodeList *list)
 static bool
 balance_leaves(Balance *b, int node)
 {
-	int64		excess = b->have[node] - b->want[node];
-	int64		k = b->seen[node]++;
+	int64 excess = b->have[node] - b->want[node];
+	int64 k = b->seen[node]++;
 
 	if (excess <= 0 || b->have[node] == 0)
 		return false;
 	if (k >= b->have[node])
-		return false;			/* came here since the count */
+		return false; /* came here since the count */
 	return (int64) ((double) (k + 1) * excess / b->have[node]) >
-		(int64) ((double) k * excess / b->have[node]);
+		   (int64) ((double) k * excess / b->have[node]);
 }
 
 static void
 balance_run(Balance *b, const NmNodeList *list)
 {
-	int64		room[NM_MAX_NODE_ID];
-	char	   *last_page = NULL;
-	int			next = 0;
-	int			turn = 0;
-	size_t		n;
-	uint64		t0 = nm_now_ns();
+	int64 room[NM_MAX_NODE_ID];
+	char *last_page = NULL;
+	int next = 0;
+	int turn = 0;
+	size_t n;
+	uint64 t0 = nm_now_ns();
 
 	/* How is it now? */
 	while ((n = balance_slice(b, &next, &last_page)) > 0 || next < nm_buffer_count())
@@ -500,8 +498,8 @@ balance_run(Balance *b, const NmNodeList *list)
 	{
 		for (size_t i = 0; i < n; i++)
 		{
-			int			from = b->status[i];
-			int			to = -1;
+			int from = b->status[i];
+			int to = -1;
 
 			if (from < 0 || from >= NM_MAX_NODE_ID)
 				continue;
@@ -509,7 +507,7 @@ balance_run(Balance *b, const NmNodeList *list)
 			{
 				for (int k = 0; k < list->n && to < 0; k++)
 				{
-					int			candidate = list->node[turn++ % list->n];
+					int candidate = list->node[turn++ % list->n];
 
 					if (room[candidate] > 0)
 						to = candidate;
@@ -544,10 +542,10 @@ nm_sql_balance_buffers(PG_FUNCTION_ARGS)
 {
 	const NmTopology *topo = nm_topology_now();
 	NmNodeList *list = palloc(sizeof(NmNodeList));
-	Balance    *b = palloc0(sizeof(Balance));
-	NmMode		mode;
-	int			batch;
-	bool		mode_given;
+	Balance *b = palloc0(sizeof(Balance));
+	NmMode mode;
+	int batch;
+	bool mode_given;
 
 	nm_node_list_arg(fcinfo, 0, topo, list);
 	mode_given = knob_args(fcinfo, 1, &mode, &batch);

@@ -33,7 +33,7 @@
 #endif
 
 /* Buffers per slice. */
-#define SLICE_BUFFERS	4096
+#define SLICE_BUFFERS 4096
 
 PG_FUNCTION_INFO_V1(nm_sql_buffer_placement);
 PG_FUNCTION_INFO_V1(nm_sql_relation_placement);
@@ -43,19 +43,19 @@ typedef struct Slice
 {
 	const NmMoverCaps *caps;
 	NmMoveOptions opt;
-	size_t		page_size;
-	int			nbuffers;
-	int			first[SLICE_BUFFERS + 1];	/* buffer -> its pages in page[] */
-	void	   *page[SLICE_BUFFERS * NM_BUFFER_OS_PAGES];
-	int32		status[SLICE_BUFFERS * NM_BUFFER_OS_PAGES];
-	void	   *scratch;
+	size_t page_size;
+	int nbuffers;
+	int first[SLICE_BUFFERS + 1]; /* buffer -> its pages in page[] */
+	void *page[SLICE_BUFFERS * NM_BUFFER_OS_PAGES];
+	int32 status[SLICE_BUFFERS * NM_BUFFER_OS_PAGES];
+	void *scratch;
 } Slice;
 
 static Slice *
 slice_create(void)
 {
-	Slice	   *s = palloc(sizeof(Slice));
-	bool		hugetlb;
+	Slice *s = palloc(sizeof(Slice));
+	bool hugetlb;
 
 	s->caps = nm_require_query();
 	s->page_size = nm_buffers_page_size(&hugetlb);
@@ -69,7 +69,7 @@ slice_create(void)
 static void
 slice_add(Slice *s, char *addr)
 {
-	int			at = s->first[s->nbuffers];
+	int at = s->first[s->nbuffers];
 
 	at += nm_buffer_os_pages(addr, s->page_size, &s->page[at], NM_BUFFER_OS_PAGES);
 	s->first[++s->nbuffers] = at;
@@ -103,10 +103,10 @@ page_share(const Slice *s)
  */
 typedef struct BufferRow
 {
-	int64		buffers,
-				bytes,
-				dirty,
-				pinned;
+	int64 buffers,
+		bytes,
+		dirty,
+		pinned;
 } BufferRow;
 
 static void
@@ -115,7 +115,7 @@ count_slice(Slice *s, const uint64 *states, BufferRow *rows)
 	slice_ask(s);
 	for (int b = 0; b < s->nbuffers; b++)
 	{
-		BufferRow  *row = &rows[nm_count_slot(s->status[s->first[b]])];
+		BufferRow *row = &rows[nm_count_slot(s->status[s->first[b]])];
 
 		row->buffers++;
 		if (states[b] & BM_DIRTY)
@@ -132,10 +132,10 @@ Datum
 nm_sql_buffer_placement(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	double		sample = PG_ARGISNULL(0) ? 1.0 : PG_GETARG_FLOAT8(0);
-	BufferRow  *rows = palloc0((NM_MAX_NODE_ID + 1) * sizeof(BufferRow));
-	uint64	   *states = palloc(SLICE_BUFFERS * sizeof(uint64));
-	Slice	   *s;
+	double sample = PG_ARGISNULL(0) ? 1.0 : PG_GETARG_FLOAT8(0);
+	BufferRow *rows = palloc0((NM_MAX_NODE_ID + 1) * sizeof(BufferRow));
+	uint64 *states = palloc(SLICE_BUFFERS * sizeof(uint64));
+	Slice *s;
 
 	if (isnan(sample) || sample <= 0 || sample > 1)
 		ereport(ERROR,
@@ -147,7 +147,7 @@ nm_sql_buffer_placement(PG_FUNCTION_ARGS)
 
 	for (int i = 0; i < NBuffers; i++)
 	{
-		uint64		state = nm_buffer_state(i);
+		uint64 state = nm_buffer_state(i);
 
 		if (i % SLICE_BUFFERS == 0)
 			CHECK_FOR_INTERRUPTS();
@@ -163,7 +163,7 @@ nm_sql_buffer_placement(PG_FUNCTION_ARGS)
 		 */
 		if (s->opt.hugetlb && !s->caps->move_pages2 && (state & BM_TAG_VALID) == 0)
 		{
-			BufferRow  *row = &rows[NM_MAX_NODE_ID];
+			BufferRow *row = &rows[NM_MAX_NODE_ID];
 
 			row->buffers++;
 			row->bytes += BLCKSZ;
@@ -178,8 +178,8 @@ nm_sql_buffer_placement(PG_FUNCTION_ARGS)
 
 	for (int id = 0; id <= NM_MAX_NODE_ID; id++)
 	{
-		Datum		values[5];
-		bool		nulls[5] = {0};
+		Datum values[5];
+		bool nulls[5] = {0};
 
 		if (rows[id].buffers == 0 && rows[id].bytes == 0)
 			continue;
@@ -205,8 +205,8 @@ put_counts(ReturnSetInfo *rsinfo, const char *fork, const NmPageCount *count, in
 {
 	for (int id = 0; id <= NM_MAX_NODE_ID; id++)
 	{
-		Datum		values[5];
-		bool		nulls[5] = {0};
+		Datum values[5];
+		bool nulls[5] = {0};
 
 		if (count->pages[id] == 0 && count->bytes[id] == 0)
 			continue;
@@ -223,7 +223,7 @@ put_counts(ReturnSetInfo *rsinfo, const char *fork, const NmPageCount *count, in
 static int64
 sum_bytes(const NmPageCount *count)
 {
-	int64		total = 0;
+	int64 total = 0;
 
 	for (int id = 0; id <= NM_MAX_NODE_ID; id++)
 		total += count->bytes[id];
@@ -235,12 +235,12 @@ count_buffers(Relation rel, NmPageCount *forks)
 {
 	NmRelLocator locator = nm_rel_locator(rel);
 	NmBufferInfo *found = palloc(SLICE_BUFFERS * sizeof(NmBufferInfo));
-	Slice	   *s = slice_create();
-	int			cursor = 0;
+	Slice *s = slice_create();
+	int cursor = 0;
 
 	while (cursor < nm_buffer_count())
 	{
-		int			n = nm_buffers_scan(&cursor, &locator, found, SLICE_BUFFERS);
+		int n = nm_buffers_scan(&cursor, &locator, found, SLICE_BUFFERS);
 
 		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; i < n; i++)
@@ -266,9 +266,9 @@ Datum
 nm_sql_relation_placement(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	bool		tree;
-	Relation	rel = nm_open_to_look(PG_GETARG_OID(0), &tree);
-	int64		total = 0;
+	bool tree;
+	Relation rel = nm_open_to_look(PG_GETARG_OID(0), &tree);
+	int64 total = 0;
 
 	if (tree)
 	{

@@ -33,8 +33,8 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 
-#define MODE_SETTING	"numa_migrate.mode"
-#define BATCH_SETTING	"numa_migrate.batch"
+#define MODE_SETTING "numa_migrate.mode"
+#define BATCH_SETTING "numa_migrate.batch"
 
 PG_FUNCTION_INFO_V1(nm_sql_set_mode);
 PG_FUNCTION_INFO_V1(nm_sql_set_batch);
@@ -60,7 +60,7 @@ apply(const char *name, const char *value, bool persist)
 	{
 		VariableSetStmt *set = makeNode(VariableSetStmt);
 		AlterSystemStmt *stmt = makeNode(AlterSystemStmt);
-		A_Const    *arg = makeNode(A_Const);
+		A_Const *arg = makeNode(A_Const);
 
 		arg->location = -1;
 		arg->val.sval.type = T_String;
@@ -92,8 +92,8 @@ reject_null(FunctionCallInfo fcinfo, const char *what)
 Datum
 nm_sql_set_mode(PG_FUNCTION_ARGS)
 {
-	NmMode		mode;
-	bool		persist;
+	NmMode mode;
+	bool persist;
 
 	reject_null(fcinfo, "mode");
 	mode = nm_check_mode(text_to_cstring(PG_GETARG_TEXT_PP(0)));
@@ -107,9 +107,9 @@ nm_sql_set_mode(PG_FUNCTION_ARGS)
 Datum
 nm_sql_set_batch(PG_FUNCTION_ARGS)
 {
-	int			batch;
-	bool		persist;
-	char		value[16];
+	int batch;
+	bool persist;
+	char value[16];
 
 	reject_null(fcinfo, "batch");
 	batch = PG_GETARG_INT32(0);

@@ -34,11 +34,11 @@ nm_sql_topology(PG_FUNCTION_ARGS)
 	for (int i = 0; i < topo->nnodes; i++)
 	{
 		const NmNode *node = &topo->nodes[i];
-		Datum		values[6];
-		bool		nulls[6] = {0};
-		Datum		distances[NM_MAX_NODES];
-		int			len = nm_topology_cpu_list(topo, node->id, NULL, 0);
-		char	   *cpus = palloc(len + 1);
+		Datum values[6];
+		bool nulls[6] = {0};
+		Datum distances[NM_MAX_NODES];
+		int len = nm_topology_cpu_list(topo, node->id, NULL, 0);
+		char *cpus = palloc(len + 1);
 
 		nm_topology_cpu_list(topo, node->id, cpus, len + 1);
 		for (int k = 0; k < topo->nnodes; k++)

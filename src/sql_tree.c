@@ -23,27 +23,27 @@
 #include "storage/ipc.h"
 
 /* Relocations between two looks for a cancel. */
-#define STEP_PAGES	64
+#define STEP_PAGES 64
 
 /* Page numbers collected before the kernel is asked for them. */
-#define ASK_PAGES	16384
+#define ASK_PAGES 16384
 
 typedef struct TreeWork
 {
-	NmSlot	   *slot;			/* pinned */
-	NmTree		tree;
+	NmSlot *slot; /* pinned */
+	NmTree tree;
 
 	/* spread */
-	int			arenas[lengthof(((NmNodeList *) 0)->node)];
-	int			narenas;
+	int arenas[lengthof(((NmNodeList *) 0)->node)];
+	int narenas;
 
 	/* placement */
 	NmPageCount *count;
-	int64		by_arena[NM_MAX_NODES]; /* pages met, by address range */
-	void	  **pages;
-	int32	   *status;
-	size_t		npages;
-	void	   *scratch;
+	int64 by_arena[NM_MAX_NODES]; /* pages met, by address range */
+	void **pages;
+	int32 *status;
+	size_t npages;
+	void *scratch;
 	NmMoveOptions opt;
 } TreeWork;
 
@@ -60,9 +60,9 @@ unpin_slot(int code, Datum arg)
 static NmSlot *
 pin_slot(Relation index)
 {
-	NmIndex    *idx = nm_index_open(index);
-	int			cursor = 0;
-	NmSlot	   *slot;
+	NmIndex *idx = nm_index_open(index);
+	int cursor = 0;
+	NmSlot *slot;
 
 	while ((slot = nm_slot_next_pinned(&cursor)) != NULL)
 	{
@@ -109,7 +109,7 @@ root_level(const TreeWork *work)
 static int
 spread_want(void *arg, NmPageNo page, uint64_t lid)
 {
-	TreeWork   *work = arg;
+	TreeWork *work = arg;
 
 	return work->arenas[lid % work->narenas];
 }
@@ -117,22 +117,21 @@ spread_want(void *arg, NmPageNo page, uint64_t lid)
 static void
 spread_levels(TreeWork *work, NmMoveStats *stats)
 {
-	bool		full = false;
+	bool full = false;
 
 	for (int level = 0; level <= root_level(work); level++)
 	{
-		NmRelocate	job = {
+		NmRelocate job = {
 			.level = level,
 			.want = spread_want,
 			.arg = work,
-			.max_pages = STEP_PAGES
-		};
+			.max_pages = STEP_PAGES};
 		NmMoveStats before = *stats;
-		NmStatus	status;
+		NmStatus status;
 
 		do
 		{
-			uint64		t0 = nm_now_ns();
+			uint64 t0 = nm_now_ns();
 
 			CHECK_FOR_INTERRUPTS();
 			status = nm_tree_relocate(&work->tree, &job);
@@ -158,13 +157,13 @@ spread_levels(TreeWork *work, NmMoveStats *stats)
 void
 nm_tree_spread(Relation index, const NmNodeList *list, NmMoveStats *stats)
 {
-	TreeWork   *work = palloc0(sizeof(TreeWork));
+	TreeWork *work = palloc0(sizeof(TreeWork));
 
 	refuse_standby("move the pages of a numa_btree index");
 	nm_require_preload("move the pages of a numa_btree index");
 	for (int i = 0; i < list->n; i++)
 	{
-		int			arena = nm_pool_arena_of_node(nm_pool, list->node[i]);
+		int arena = nm_pool_arena_of_node(nm_pool, list->node[i]);
 
 		if (arena < 0)
 			ereport(ERROR,
@@ -197,8 +196,8 @@ nm_tree_spread(Relation index, const NmNodeList *list, NmMoveStats *stats)
 static int
 cmp_pointer(const void *a, const void *b)
 {
-	uintptr_t	x = (uintptr_t) *(void *const *) a;
-	uintptr_t	y = (uintptr_t) *(void *const *) b;
+	uintptr_t x = (uintptr_t) * (void *const *) a;
+	uintptr_t y = (uintptr_t) * (void *const *) b;
 
 	return x < y ? -1 : x > y;
 }
@@ -227,7 +226,7 @@ ask_pages(TreeWork *work)
 static int
 collect_page(void *arg, NmPageNo page, uint64_t lid)
 {
-	TreeWork   *work = arg;
+	TreeWork *work = arg;
 
 	work->by_arena[nm_pool_arena_of(nm_pool, page)]++;
 	work->pages[work->npages++] = nm_pool_page(nm_pool, page);
@@ -249,13 +248,12 @@ count_levels(TreeWork *work, NmPageCount *overflow)
 {
 	for (int level = 0; level <= root_level(work); level++)
 	{
-		NmRelocate	job = {
+		NmRelocate job = {
 			.level = level,
 			.want = collect_page,
 			.arg = work,
-			.max_pages = STEP_PAGES
-		};
-		NmStatus	status;
+			.max_pages = STEP_PAGES};
+		NmStatus status;
 
 		do
 			status = nm_tree_relocate(&work->tree, &job);
@@ -277,8 +275,8 @@ count_levels(TreeWork *work, NmPageCount *overflow)
 		{
 			for (int i = 0; i < nm_pool->narenas; i++)
 			{
-				int64		rest = stats->pages_by_arena[i] - work->by_arena[i];
-				int			slot = nm_count_slot(nm_pool->nodes[i]);
+				int64 rest = stats->pages_by_arena[i] - work->by_arena[i];
+				int slot = nm_count_slot(nm_pool->nodes[i]);
 
 				if (rest <= 0)
 					continue;
@@ -292,7 +290,7 @@ count_levels(TreeWork *work, NmPageCount *overflow)
 void
 nm_tree_placement(Relation index, NmPageCount *tree, NmPageCount *overflow)
 {
-	TreeWork   *work = palloc0(sizeof(TreeWork));
+	TreeWork *work = palloc0(sizeof(TreeWork));
 
 	refuse_standby("look at the pages of a numa_btree index");
 	nm_require_preload("look at the pages of a numa_btree index");

@@ -34,7 +34,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WORDS(nbits)	(((nbits) + 63) / 64)
+#define WORDS(nbits) (((nbits) + 63) / 64)
 
 static inline bool
 bit_get(const uint64_t *bits, int i)
@@ -50,9 +50,9 @@ bit_get(const uint64_t *bits, int i)
 static ssize_t
 read_file(const char *root, const char *path, char *buf, size_t buflen)
 {
-	char		name[PATH_MAX];
-	size_t		len = 0;
-	int			fd;
+	char name[PATH_MAX];
+	size_t len = 0;
+	int fd;
 
 	if (snprintf(name, sizeof(name), "%s/%s", root, path) >= (int) sizeof(name))
 		return -1;
@@ -61,7 +61,7 @@ read_file(const char *root, const char *path, char *buf, size_t buflen)
 		return -1;
 	while (len < buflen)
 	{
-		ssize_t		r = read(fd, buf + len, buflen - len);
+		ssize_t r = read(fd, buf + len, buflen - len);
 
 		if (r < 0 && errno == EINTR)
 			continue;
@@ -87,7 +87,7 @@ read_file(const char *root, const char *path, char *buf, size_t buflen)
  * node without CPUs prints one).
  */
 static bool
-walk_list(const char *list, long nbits, void (*set) (void *arg, long id), void *arg)
+walk_list(const char *list, long nbits, void (*set)(void *arg, long id), void *arg)
 {
 	const char *p = list;
 
@@ -98,9 +98,9 @@ walk_list(const char *list, long nbits, void (*set) (void *arg, long id), void *
 
 	for (;;)
 	{
-		char	   *end;
-		long		from,
-					to;
+		char *end;
+		long from,
+			to;
 
 		while (*p == ' ' || *p == '\t')
 			p++;
@@ -153,8 +153,8 @@ nm_parse_node_list(const char *list, uint64_t *bits, int nbits)
 struct cpu_arg
 {
 	NmTopology *topo;
-	int			node;
-	int			ncpus;
+	int node;
+	int ncpus;
 };
 
 static void
@@ -184,8 +184,8 @@ meminfo_bytes(const char *text, const char *name, uint64_t *bytes)
 static void
 read_memory(NmNode *node, const char *root, bool whole_machine)
 {
-	char		path[64];
-	char		buf[16384];
+	char path[64];
+	char buf[16384];
 
 	if (whole_machine)
 		snprintf(path, sizeof(path), "proc/meminfo");
@@ -207,9 +207,9 @@ read_memory(NmNode *node, const char *root, bool whole_machine)
 static void
 read_cpus(NmTopology *topo, NmNode *node, const char *root, const char *path)
 {
-	char		buf[65536];
+	char buf[65536];
 	struct cpu_arg arg = {topo, node->id, 0};
-	char	   *end;
+	char *end;
 
 	if (read_file(root, path, buf, sizeof(buf)) < 0)
 		return;
@@ -222,7 +222,7 @@ read_cpus(NmTopology *topo, NmNode *node, const char *root, const char *path)
 		strcpy(node->cpus, buf);
 	else
 	{
-		size_t		keep = sizeof(node->cpus) - 4;
+		size_t keep = sizeof(node->cpus) - 4;
 
 		while (keep > 0 && buf[keep - 1] != ',')
 			keep--;
@@ -238,20 +238,20 @@ read_cpus(NmTopology *topo, NmNode *node, const char *root, const char *path)
 static void
 read_distances(const NmTopology *topo, NmNode *node, const char *root)
 {
-	char		path[64];
-	char		buf[16384];
-	char	   *p = buf;
+	char path[64];
+	char buf[16384];
+	char *p = buf;
 
 	snprintf(path, sizeof(path), "sys/devices/system/node/node%d/distance", node->id);
 	if (read_file(root, path, buf, sizeof(buf)) < 0)
 		buf[0] = '\0';
 	for (int i = 0; i < topo->nnodes; i++)
 	{
-		char	   *end;
-		long		d = strtol(p, &end, 10);
+		char *end;
+		long d = strtol(p, &end, 10);
 
 		if (end == p)
-			d = (topo->nodes[i].id == node->id) ? 10 : 20;	/* ACPI's defaults */
+			d = (topo->nodes[i].id == node->id) ? 10 : 20; /* ACPI's defaults */
 		p = end;
 		node->distance[i] = (int) d;
 	}
@@ -260,21 +260,21 @@ read_distances(const NmTopology *topo, NmNode *node, const char *root)
 bool
 nm_topology_read(NmTopology *topo, const char *root, char *err, size_t errlen)
 {
-	uint64_t	online[WORDS(NM_MAX_NODE_ID)];
-	uint64_t	memory[WORDS(NM_MAX_NODE_ID)];
-	uint64_t	allowed[WORDS(NM_MAX_NODE_ID)];
-	bool		have_memory_file = false;
-	bool		have_allowed = false;
-	bool		numa;
-	int			nonline = 0;
-	char		buf[16384];
+	uint64_t online[WORDS(NM_MAX_NODE_ID)];
+	uint64_t memory[WORDS(NM_MAX_NODE_ID)];
+	uint64_t allowed[WORDS(NM_MAX_NODE_ID)];
+	bool have_memory_file = false;
+	bool have_allowed = false;
+	bool numa;
+	int nonline = 0;
+	char buf[16384];
 
 	memset(topo, 0, sizeof(*topo));
 	for (int i = 0; i < NM_MAX_CPUS; i++)
 		topo->cpu_node[i] = -1;
 
 	numa = read_file(root, "sys/devices/system/node/online", buf, sizeof(buf)) > 0 &&
-		nm_parse_node_list(buf, online, NM_MAX_NODE_ID);
+		   nm_parse_node_list(buf, online, NM_MAX_NODE_ID);
 	if (!numa)
 	{
 		memset(online, 0, sizeof(online));
@@ -286,7 +286,7 @@ nm_topology_read(NmTopology *topo, const char *root, char *err, size_t errlen)
 
 	if (read_file(root, "proc/self/status", buf, sizeof(buf)) > 0)
 	{
-		char	   *line = strstr(buf, "\nMems_allowed_list:");
+		char *line = strstr(buf, "\nMems_allowed_list:");
 
 		if (line != NULL)
 		{
@@ -298,7 +298,7 @@ nm_topology_read(NmTopology *topo, const char *root, char *err, size_t errlen)
 
 	for (int id = 0; id < NM_MAX_NODE_ID; id++)
 	{
-		NmNode	   *node;
+		NmNode *node;
 
 		if (!bit_get(online, id))
 			continue;
@@ -309,7 +309,7 @@ nm_topology_read(NmTopology *topo, const char *root, char *err, size_t errlen)
 		read_memory(node, root, !numa);
 		if (numa)
 		{
-			char		path[64];
+			char path[64];
 
 			snprintf(path, sizeof(path), "sys/devices/system/node/node%d/cpulist", id);
 			read_cpus(topo, node, root, path);
@@ -329,7 +329,7 @@ nm_topology_read(NmTopology *topo, const char *root, char *err, size_t errlen)
 		else
 			node->has_memory = node->total_bytes > 0;
 		node->allowed = node->has_memory &&
-			(!numa || !have_allowed || bit_get(allowed, id));
+						(!numa || !have_allowed || bit_get(allowed, id));
 	}
 
 	for (int i = 0; i < topo->nnodes; i++)
@@ -348,14 +348,14 @@ nm_topology_read(NmTopology *topo, const char *root, char *err, size_t errlen)
 void
 nm_topology_refresh_free(NmTopology *topo, const char *root)
 {
-	char		name[PATH_MAX];
-	bool		numa;
+	char name[PATH_MAX];
+	bool numa;
 
 	numa = snprintf(name, sizeof(name), "%s/sys/devices/system/node/online", root) < (int) sizeof(name) &&
-		access(name, R_OK) == 0;
+		   access(name, R_OK) == 0;
 	for (int i = 0; i < topo->nnodes; i++)
 	{
-		NmNode		now = {.id = topo->nodes[i].id};
+		NmNode now = {.id = topo->nodes[i].id};
 
 		read_memory(&now, root, !numa);
 		topo->nodes[i].free_bytes = now.free_bytes;
@@ -365,12 +365,12 @@ nm_topology_refresh_free(NmTopology *topo, const char *root)
 int
 nm_topology_index(const NmTopology *topo, int node)
 {
-	int			lo = 0,
-				hi = topo->nnodes - 1;
+	int lo = 0,
+		hi = topo->nnodes - 1;
 
 	while (lo <= hi)
 	{
-		int			mid = (lo + hi) / 2;
+		int mid = (lo + hi) / 2;
 
 		if (topo->nodes[mid].id == node)
 			return mid;
@@ -386,7 +386,7 @@ int
 nm_current_node(const NmTopology *topo)
 {
 	unsigned int cpu,
-				node;
+		node;
 
 	if (getcpu(&cpu, &node) != 0)
 		return -1;
@@ -399,13 +399,13 @@ nm_current_node(const NmTopology *topo)
 int
 nm_topology_cpu_list(const NmTopology *topo, int node, char *buf, size_t buflen)
 {
-	size_t		len = 0;
+	size_t len = 0;
 
 	if (buflen > 0)
 		buf[0] = '\0';
 	for (int cpu = 0; cpu < NM_MAX_CPUS; cpu++)
 	{
-		int			last = cpu;
+		int last = cpu;
 
 		if (topo->cpu_node[cpu] != node)
 			continue;

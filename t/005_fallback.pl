@@ -70,7 +70,24 @@ fails_like($node, "SELECT numa.move_relation('t', $target)", '55000', qr/engine.
 is($node->safe_psql('postgres', "SELECT asked > 0 FROM numa.move_relation('t_id', $target)"), 't', 'engine off: trees move');
 check_all($node, 'after the moves');
 
-# Settings that name what is not built are refused, the server starts all the same.
+# Settings that name what is not built are refused, the server keeps what it had.
+foreach my $set ("pool_page_size = '2MB'", 'snapshot = on', 'postcopy = next_touch', 'restore = on_demand')
+{
+	fails_like($node, "ALTER SYSTEM SET numa_migrate.$set", '22023', 'not supported', "$set is refused");
+}
+
+# old_snapshot_threshold prunes rows that a snapshot may still look for: no plan uses the
+# index while it is on (before 17, which has no such setting).
+SKIP:
+{
+	skip 'this version has no old_snapshot_threshold', 4 if $node->pg_version >= 17;
+	$node->append_conf('postgresql.conf', 'old_snapshot_threshold = 10min');
+	$node->restart;
+	is($node->safe_psql('postgres', q(SELECT ok, hint <> '' FROM numa.doctor() WHERE item = 'old_snapshot_threshold')), 'f|t', 'old_snapshot_threshold: the doctor says so');
+	is(planned($node, 'SELECT id FROM t WHERE id = 5', 't_id'), 0, 'old_snapshot_threshold: not planned');
+	is(by_index($node, 'SELECT count(*) FROM t WHERE id < 100'), '99', 'old_snapshot_threshold: queries answer');
+	is($node->psql('postgres', q(INSERT INTO t VALUES (0); SELECT numa.btree_check('t_id'))), 0, 'old_snapshot_threshold: inserts work');
+}
 $node->stop;
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'nothing crashed');
 done_testing();

@@ -55,7 +55,8 @@ foreach my $i (1 .. 40)
 	last if $rc;
 }
 is($rc, 0, 'unload: inserts never fail') or diag($err);
-is($node->safe_psql('postgres', q(SELECT state FROM numa.btree_stats('t_t'))), 'not loaded', 'unload: the index is out of memory');
+# "failed" if a query has asked for it meanwhile.
+like($node->safe_psql('postgres', q(SELECT state FROM numa.btree_stats('t_t'))), qr/^(not loaded|failed)$/, 'unload: the index is out of memory');
 is(by_index($node, q(SELECT count(*) FROM t WHERE t > '')), by_seq($node, 'SELECT count(*) FROM t'), 'unload: queries answer');
 is($node->psql('postgres', 'UPDATE t SET a = a + 1 WHERE a < 500; DELETE FROM t WHERE a > 2030000; VACUUM t'), 0, 'unload: updates, deletes and VACUUM work');
 # A unique index is never unloaded for that: it would not be unique then.

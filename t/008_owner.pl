@@ -36,14 +36,16 @@ BEGIN
 		BEGIN EXECUTE 'CREATE TEMP TABLE later (a int) ON COMMIT DROP'; RAISE LOG 'trap: temp table made'; EXCEPTION WHEN OTHERS THEN NULL; END;
 		BEGIN EXECUTE 'DECLARE c CURSOR WITH HOLD FOR SELECT 1'; RAISE LOG 'trap: held cursor made'; EXCEPTION WHEN OTHERS THEN NULL; END;
 		BEGIN EXECUTE 'PREPARE leftover AS SELECT 1'; RAISE LOG 'trap: prepared statement made'; EXCEPTION WHEN OTHERS THEN NULL; END;
-		PERFORM set_config('work_mem', '77MB', false);
-		PERFORM set_config('search_path', 'evil', false);
 	END IF;
 	IF a = 2 THEN
 		BEGIN
 			RAISE LOG 'trap: helper is %', helper();
 		EXCEPTION WHEN OTHERS THEN RAISE LOG 'trap: helper is not found';
 		END;
+	END IF;
+	IF a = 100 THEN
+		PERFORM set_config('work_mem', '77MB', false);
+		PERFORM set_config('search_path', 'evil', false);
 	END IF;
 	RETURN a;
 END $$;
@@ -57,7 +59,8 @@ sub traps
 {
 	my ($from) = @_;
 	my %seen;
-	$seen{$1}++ while substr(slurp_file($node->logfile), $from) =~ /LOG:  trap: (.*)/g;
+	my $log = substr(slurp_file($node->logfile), $from);
+	$seen{$1}++ while $log =~ /LOG:  trap: (.*)/g;
 	return join(', ', sort keys %seen);
 }
 my $selects = q(SET search_path = evil, public; SET enable_seqscan = off; SELECT count(*) FROM m.t WHERE m.trap(a) > 90 AND a > 2;);

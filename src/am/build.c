@@ -64,8 +64,8 @@ nm_check_supported(Relation heap, Relation index)
 
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 	{
-		Oid			collation = index->rd_indcollation[i];
-		Oid			order = index_getprocid(index, i + 1, NM_ORDER_PROC);
+		Oid collation = index->rd_indcollation[i];
+		Oid order = index_getprocid(index, i + 1, NM_ORDER_PROC);
 
 		if ((order == F_BTTEXT_PATTERN_CMP || order == F_BTBPCHAR_PATTERN_CMP) &&
 			OidIsValid(collation) && !get_collation_isdeterministic(collation))
@@ -81,7 +81,7 @@ nm_check_supported(Relation heap, Relation index)
 int
 nm_restrict_search_path(void)
 {
-	int			level = NewGUCNestLevel();
+	int level = NewGUCNestLevel();
 
 #if PG_VERSION_NUM >= 170000
 	RestrictSearchPath();
@@ -108,9 +108,9 @@ IndexBuildResult *
 nm_build(Relation heap, Relation index, IndexInfo *indexInfo)
 {
 	IndexBuildResult *result = palloc0(sizeof(IndexBuildResult));
-	NmIndex    *idx;
-	NmSpool    *spool;
-	int			level;
+	NmIndex *idx;
+	NmSpool *spool;
+	int level;
 
 	nm_check_supported(heap, index);
 

@@ -52,23 +52,23 @@ PG_FUNCTION_INFO_V1(nm_sql_btree_stats);
 
 typedef struct NmCheck
 {
-	Relation	heap;
-	Relation	index;
-	NmIndex    *idx;
-	NmTree	   *tree;
-	Snapshot	snapshot;
-	IndexInfo  *info;
-	EState	   *estate;
-	ExprState  *predicate;
+	Relation heap;
+	Relation index;
+	NmIndex *idx;
+	NmTree *tree;
+	Snapshot snapshot;
+	IndexInfo *info;
+	EState *estate;
+	ExprState *predicate;
 	TupleTableSlot *slot;
-	MemoryContext row_cxt;		/* reset for every row */
-	NmScan		scan;			/* pass 3 */
-	NmScan		probe_scan;
-	NmBatch    *batch;
-	NmBatch    *probe_batch;
+	MemoryContext row_cxt; /* reset for every row */
+	NmScan scan;		   /* pass 3 */
+	NmScan probe_scan;
+	NmBatch *batch;
+	NmBatch *probe_batch;
 	IndexFetchTableData *fetch;
 	BufferAccessStrategy strategy;
-	bool		compare_keys;	/* pass 3 may compare keys with rows */
+	bool compare_keys; /* pass 3 may compare keys with rows */
 } NmCheck;
 
 static Relation open_index(Oid indexoid, Relation *heap, LOCKMODE lockmode);
@@ -94,11 +94,15 @@ tick(void *arg)
 static Relation
 open_index(Oid indexoid, Relation *heap, LOCKMODE lockmode)
 {
-	Oid			heapoid = IndexGetRelation(indexoid, true);
-	Relation	rel;
+	Oid heapoid = IndexGetRelation(indexoid, true);
+	Relation rel;
 
 	*heap = OidIsValid(heapoid) ? table_open(heapoid, lockmode) : NULL;
-	rel = relation_open(indexoid, lockmode);
+	rel = try_relation_open(indexoid, lockmode);
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", indexoid)));
 	if (!nm_is_numa_btree(rel))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -114,8 +118,8 @@ open_index(Oid indexoid, Relation *heap, LOCKMODE lockmode)
 static void
 check_privilege(Relation index, Relation heap)
 {
-	Oid			relid = RelationGetRelid(heap);
-	bool		allowed;
+	Oid relid = RelationGetRelid(heap);
+	bool allowed;
 
 #if PG_VERSION_NUM >= 160000
 	allowed = object_ownercheck(RelationRelationId, relid, GetUserId());
@@ -136,7 +140,7 @@ check_privilege(Relation index, Relation heap)
 #else
 				 errhint("The owner and superusers may.")
 #endif
-				 ));
+					 ));
 }
 
 /* The tree has gone away: load it again and go on. */
@@ -155,14 +159,14 @@ reload(NmCheck *check)
 Datum
 nm_sql_btree_check(PG_FUNCTION_ARGS)
 {
-	Oid			indexoid = PG_GETARG_OID(0);
-	bool		heapallindexed = PG_GETARG_BOOL(1);
-	NmCheck    *check;
-	Relation	heap;
-	Relation	index;
-	Oid			save_userid;
-	int			save_sec_context;
-	int			level;
+	Oid indexoid = PG_GETARG_OID(0);
+	bool heapallindexed = PG_GETARG_BOOL(1);
+	NmCheck *check;
+	Relation heap;
+	Relation index;
+	Oid save_userid;
+	int save_sec_context;
+	int level;
 
 	index = open_index(indexoid, &heap, AccessShareLock);
 	check_privilege(index, heap);
@@ -211,8 +215,8 @@ nm_sql_btree_check(PG_FUNCTION_ARGS)
 static void
 check_structure(NmCheck *check)
 {
-	char		msg[512];
-	NmStatus	st;
+	char msg[512];
+	NmStatus st;
 
 	for (;;)
 	{
@@ -237,8 +241,8 @@ check_structure(NmCheck *check)
 static bool
 entry_present(NmCheck *check, const NmItem *item, uint64 tid, bool with_killed)
 {
-	NmBound		lo;
-	NmBound		hi;
+	NmBound lo;
+	NmBound hi;
 
 	memset(&lo, 0, sizeof(lo));
 	lo.item = *item;
@@ -247,7 +251,7 @@ entry_present(NmCheck *check, const NmItem *item, uint64 tid, bool with_killed)
 	hi.tid = tid + 1;
 	for (;;)
 	{
-		NmStatus	st;
+		NmStatus st;
 
 		nm_scan_init(&check->probe_scan, check->tree, NM_FORWARD, &lo, &hi);
 		check->probe_scan.keys_wanted = false;
@@ -268,7 +272,7 @@ entry_present(NmCheck *check, const NmItem *item, uint64 tid, bool with_killed)
 static void
 check_heap(NmCheck *check)
 {
-	Snapshot	snapshot;
+	Snapshot snapshot;
 	TableScanDesc scan;
 
 	snapshot = RegisterSnapshot(GetTransactionSnapshot());
@@ -288,7 +292,7 @@ check_heap(NmCheck *check)
 	check->row_cxt = AllocSetContextCreate(CurrentMemoryContext, "numa_btree check",
 										   ALLOCSET_DEFAULT_SIZES);
 	check->info = BuildIndexInfo(check->index);
-	check->info->ii_Concurrent = true;	/* a snapshot, not SnapshotAny */
+	check->info->ii_Concurrent = true; /* a snapshot, not SnapshotAny */
 	check->info->ii_Unique = false;
 	check->info->ii_ExclusionOps = NULL;
 	check->info->ii_ExclusionProcs = NULL;
@@ -304,10 +308,10 @@ static void
 heap_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 		 bool alive, void *state)
 {
-	NmCheck    *check = (NmCheck *) state;
+	NmCheck *check = (NmCheck *) state;
 	MemoryContext old = MemoryContextSwitchTo(check->row_cxt);
-	NmItem		item;
-	IndexTuple	itup;
+	NmItem item;
+	IndexTuple itup;
 
 	nm_form_item(check->idx, index, values, isnull, tid, &item, &itup);
 	if (!entry_present(check, &item, nm_tid_encode(tid), false))
@@ -325,8 +329,8 @@ heap_row(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 static void
 check_entries(NmCheck *check)
 {
-	NmBound		lo;
-	NmBound		hi;
+	NmBound lo;
+	NmBound hi;
 
 	check->strategy = GetAccessStrategy(BAS_BULKREAD);
 	check->compare_keys =
@@ -352,7 +356,7 @@ check_entries(NmCheck *check)
 	check->scan.with_killed = true;
 	for (;;)
 	{
-		NmStatus	st;
+		NmStatus st;
 
 		CHECK_FOR_INTERRUPTS();
 		st = nm_scan_next(&check->scan, check->batch);
@@ -385,8 +389,8 @@ line_pointer_fault(NmCheck *check, uint64 tid)
 	BlockNumber block = (BlockNumber) (tid >> 16);
 	OffsetNumber offset = (OffsetNumber) (tid & 0xFFFF);
 	const char *fault = NULL;
-	Buffer		buffer;
-	Page		page;
+	Buffer buffer;
+	Page page;
 
 	if (block >= RelationGetNumberOfBlocks(check->heap))
 		return "lies beyond the end of the table";
@@ -397,7 +401,7 @@ line_pointer_fault(NmCheck *check, uint64 tid)
 		fault = "does not exist";
 	else
 	{
-		ItemId		lp = PageGetItemId(page, offset);
+		ItemId lp = PageGetItemId(page, offset);
 
 		if (!ItemIdIsUsed(lp))
 			fault = "is free";
@@ -412,11 +416,11 @@ line_pointer_fault(NmCheck *check, uint64 tid)
 static void
 check_entry(NmCheck *check, int i)
 {
-	uint64		tid = check->batch->tids[i];
+	uint64 tid = check->batch->tids[i];
 	ItemPointerData ctid;
-	NmItem		item;
+	NmItem item;
 	const char *fault = NULL;
-	bool		again = false;
+	bool again = false;
 
 	nm_item_from_batch(&check->idx->desc, check->batch, i, &item);
 
@@ -452,11 +456,11 @@ check_entry(NmCheck *check, int i)
 	if (table_index_fetch_tuple(check->fetch, &ctid, check->snapshot, check->slot, &again, NULL))
 	{
 		MemoryContext old = MemoryContextSwitchTo(check->row_cxt);
-		Datum		values[INDEX_MAX_KEYS];
-		bool		isnull[INDEX_MAX_KEYS];
-		NmItem		row;
-		IndexTuple	itup;
-		bool		same;
+		Datum values[INDEX_MAX_KEYS];
+		bool isnull[INDEX_MAX_KEYS];
+		NmItem row;
+		IndexTuple itup;
+		bool same;
 
 		nm_tid_decode(tid, &ctid);
 		same = ExecQual(check->predicate, GetPerTupleExprContext(check->estate));
@@ -513,17 +517,17 @@ state_name(NmState state)
 Datum
 nm_sql_btree_stats(PG_FUNCTION_ARGS)
 {
-	Oid			indexoid = PG_GETARG_OID(0);
-	TupleDesc	tupdesc;
-	Datum		values[21];
-	bool		isnull[21];
-	Relation	heap;
-	Relation	index;
-	NmIndex    *idx;
-	NmTree	   *tree;
+	Oid indexoid = PG_GETARG_OID(0);
+	TupleDesc tupdesc;
+	Datum values[21];
+	bool isnull[21];
+	Relation heap;
+	Relation index;
+	NmIndex *idx;
+	NmTree *tree;
 	NmTreeStats stats;
-	NmSlot	   *slot;
-	int			c = 0;
+	NmSlot *slot;
+	int c = 0;
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
@@ -544,16 +548,16 @@ nm_sql_btree_stats(PG_FUNCTION_ARGS)
 
 	memset(&stats, 0, sizeof(stats));
 	if (tree != NULL && nm_tree_stats(tree, &stats, tick, NULL) != NM_OK)
-		tree = NULL;			/* unloaded meanwhile */
+		tree = NULL; /* unloaded meanwhile */
 
 	values[c++] = CStringGetTextDatum(state_name(pg_atomic_read_u32(&slot->state)));
 	values[c++] = CStringGetTextDatum(idx->desc.layout == NM_LAYOUT_FIXED ? "fixed" : "general");
 	if (tree != NULL)
 	{
-		int64		pages = stats.leaves + stats.inner + stats.overflow;
-		Datum		nodes[NM_MAX_NODES];
-		Datum		node_pages[NM_MAX_NODES];
-		int			n = 0;
+		int64 pages = stats.leaves + stats.inner + stats.overflow;
+		Datum nodes[NM_MAX_NODES];
+		Datum node_pages[NM_MAX_NODES];
+		int n = 0;
 
 		values[c++] = Int32GetDatum(stats.height);
 		values[c++] = Int64GetDatum(stats.entries);
@@ -562,9 +566,7 @@ nm_sql_btree_stats(PG_FUNCTION_ARGS)
 		values[c++] = Int64GetDatum(stats.inner);
 		values[c++] = Int64GetDatum(stats.overflow);
 		values[c++] = Int64GetDatum(pages * NM_PAGE_SIZE);
-		values[c++] = Float8GetDatum(stats.leaves == 0 ? 0.0 :
-									 1.0 - (double) stats.free_bytes /
-									 ((double) stats.leaves * NM_PAGE_SIZE));
+		values[c++] = Float8GetDatum(stats.leaves == 0 ? 0.0 : 1.0 - (double) stats.free_bytes / ((double) stats.leaves * NM_PAGE_SIZE));
 		for (int i = 0; i < nm_pool->narenas; i++)
 		{
 			nodes[n] = Int32GetDatum(nm_pool->nodes[i]);

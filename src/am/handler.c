@@ -174,7 +174,7 @@ bool
 nm_is_numa_btree(Relation rel)
 {
 	return rel->rd_rel->relkind == RELKIND_INDEX &&
-		rel->rd_indam != NULL && rel->rd_indam->ambuild == nm_build;
+		   rel->rd_indam != NULL && rel->rd_indam->ambuild == nm_build;
 }
 
 Oid

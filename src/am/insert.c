@@ -25,20 +25,20 @@
  * Counters not yet written to their slots.  The slot may have got another
  * owner since: its serial tells, and the numbers are dropped then.
  */
-#define NM_PENDING			8
-#define NM_PENDING_FLUSH	1024
+#define NM_PENDING 8
+#define NM_PENDING_FLUSH 1024
 
 typedef struct NmPending
 {
-	NmSlot	   *slot;
-	uint64		serial;
-	uint32		lookups;
-	uint32		inserts;
-	uint32		tuples_read;
+	NmSlot *slot;
+	uint64 serial;
+	uint32 lookups;
+	uint32 inserts;
+	uint32 tuples_read;
 } NmPending;
 
 static NmPending pending[NM_PENDING];
-static int	npending = 0;
+static int npending = 0;
 static bool callback_registered = false;
 
 static void flush_counters(void);
@@ -50,7 +50,7 @@ flush_counters(void)
 {
 	for (int i = 0; i < npending; i++)
 	{
-		NmPending  *p = &pending[i];
+		NmPending *p = &pending[i];
 
 		if (p->slot->serial != p->serial)
 			continue;
@@ -69,6 +69,7 @@ static void
 counters_at_xact_end(XactEvent event, void *arg)
 {
 	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT ||
+		event == XACT_EVENT_PARALLEL_COMMIT || event == XACT_EVENT_PARALLEL_ABORT ||
 		event == XACT_EVENT_PREPARE)
 		flush_counters();
 }
@@ -76,7 +77,7 @@ counters_at_xact_end(XactEvent event, void *arg)
 void
 nm_count(NmIndex *idx, uint32 lookups, uint32 inserts, uint32 tuples_read)
 {
-	NmPending  *p;
+	NmPending *p;
 
 	if (unlikely(!callback_registered))
 	{
@@ -112,17 +113,17 @@ nm_count(NmIndex *idx, uint32 lookups, uint32 inserts, uint32 tuples_read)
 static void
 insert_plain(NmIndex *idx, Relation index, const NmItem *item, ItemPointer tid)
 {
-	uint64		t = nm_tid_encode(tid);
+	uint64 t = nm_tid_encode(tid);
 
 	while (nm_insert_wanted(idx, item, t))
 	{
-		NmTree	   *tree = nm_index_tree(idx);
-		NmPageNo	leaf;
-		NmStatus	st;
+		NmTree *tree = nm_index_tree(idx);
+		NmPageNo leaf;
+		NmStatus st;
 
 		CHECK_FOR_INTERRUPTS();
 		if (tree == NULL)
-			continue;			/* unloaded since */
+			continue; /* unloaded since */
 		if (index->rd_options)
 			tree->arena = nm_index_arena(index);
 
@@ -155,10 +156,10 @@ nm_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 		  Relation heap, IndexUniqueCheck check, bool indexUnchanged,
 		  struct IndexInfo *indexInfo)
 {
-	NmIndex    *idx = nm_index_open(index);
-	NmItem		item;
-	IndexTuple	itup;
-	bool		unique = false;
+	NmIndex *idx = nm_index_open(index);
+	NmItem item;
+	IndexTuple itup;
+	bool unique = false;
 
 	nm_form_item(idx, index, values, isnull, tid, &item, &itup);
 

@@ -40,9 +40,9 @@ static bool collation_is_c(Oid collation);
 static bool order_is_foreign(Oid proc);
 static NmColumnOrder column_order(Oid proc, Oid collation, Form_pg_attribute att,
 								  NmFixedKind *kind);
-static int	compare_bytes(const char *a, int alen, const char *b, int blen);
-static int	compare_varlena(Datum a, Datum b, bool blanks);
-static int	compare_float(double a, double b);
+static int compare_bytes(const char *a, int alen, const char *b, int blen);
+static int compare_varlena(Datum a, Datum b, bool blanks);
+static int compare_float(double a, double b);
 static uint64 head_of_bytes(const unsigned char *p, int len);
 static uint64 head_of_float(double v);
 
@@ -205,7 +205,7 @@ nm_keydesc_init(NmKeyDesc *desc, Relation index, MemoryContext parent)
 
 	for (int i = 0; i < desc->nkeys; i++)
 	{
-		FmgrInfo   *order = index_getprocinfo(index, i + 1, NM_ORDER_PROC);
+		FmgrInfo *order = index_getprocinfo(index, i + 1, NM_ORDER_PROC);
 
 		desc->indoption[i] = index->rd_indoption[i];
 		desc->collation[i] = index->rd_indcollation[i];
@@ -223,8 +223,7 @@ nm_keydesc_init(NmKeyDesc *desc, Relation index, MemoryContext parent)
 	desc->fixed = desc->kind[0];
 	desc->desc_first = (desc->indoption[0] & INDOPTION_DESC) != 0;
 	desc->nulls_first = (desc->indoption[0] & INDOPTION_NULLS_FIRST) != 0;
-	desc->layout = (desc->natts == 1 && desc->column[0] == NM_ORDER_INTEGER) ?
-		NM_LAYOUT_FIXED : NM_LAYOUT_GENERAL;
+	desc->layout = (desc->natts == 1 && desc->column[0] == NM_ORDER_INTEGER) ? NM_LAYOUT_FIXED : NM_LAYOUT_GENERAL;
 
 	switch (desc->column[0])
 	{
@@ -253,7 +252,7 @@ nm_keydesc_init(NmKeyDesc *desc, Relation index, MemoryContext parent)
 bool
 nm_keydesc_matches(const NmKeyDesc *desc, Relation index)
 {
-	TupleDesc	tupdesc = RelationGetDescr(index);
+	TupleDesc tupdesc = RelationGetDescr(index);
 
 	if (desc->cxt == NULL ||
 		desc->natts != IndexRelationGetNumberOfAttributes(index) ||
@@ -272,7 +271,7 @@ nm_keydesc_matches(const NmKeyDesc *desc, Relation index)
 	}
 	for (int i = 0; i < desc->nkeys; i++)
 	{
-		FmgrInfo   *order = index_getprocinfo(index, i + 1, NM_ORDER_PROC);
+		FmgrInfo *order = index_getprocinfo(index, i + 1, NM_ORDER_PROC);
 
 		if (desc->indoption[i] != index->rd_indoption[i] ||
 			desc->collation[i] != index->rd_indcollation[i] ||
@@ -286,7 +285,7 @@ nm_keydesc_matches(const NmKeyDesc *desc, Relation index)
 static inline int
 compare_bytes(const char *a, int alen, const char *b, int blen)
 {
-	int			r = memcmp(a, b, Min(alen, blen));
+	int r = memcmp(a, b, Min(alen, blen));
 
 	if (r != 0)
 		return r;
@@ -299,9 +298,9 @@ compare_varlena(Datum a, Datum b, bool blanks)
 {
 	struct varlena *va = PG_DETOAST_DATUM_PACKED(a);
 	struct varlena *vb = PG_DETOAST_DATUM_PACKED(b);
-	int			alen = VARSIZE_ANY_EXHDR(va);
-	int			blen = VARSIZE_ANY_EXHDR(vb);
-	int			r;
+	int alen = VARSIZE_ANY_EXHDR(va);
+	int blen = VARSIZE_ANY_EXHDR(vb);
+	int r;
 
 	if (blanks)
 	{
@@ -334,17 +333,17 @@ compare_float(double a, double b)
 int
 nm_compare_column(const NmKeyDesc *desc, int attno, Datum a, Datum b)
 {
-	int			i = attno - 1;
+	int i = attno - 1;
 
 	switch (desc->column[i])
 	{
 		case NM_ORDER_INTEGER:
-			{
-				int64		x = nm_fixed_value(desc->kind[i], a);
-				int64		y = nm_fixed_value(desc->kind[i], b);
+		{
+			int64 x = nm_fixed_value(desc->kind[i], a);
+			int64 y = nm_fixed_value(desc->kind[i], b);
 
-				return (x > y) - (x < y);
-			}
+			return (x > y) - (x < y);
+		}
 		case NM_ORDER_FLOAT4:
 			return compare_float(DatumGetFloat4(a), DatumGetFloat4(b));
 		case NM_ORDER_FLOAT8:
@@ -373,16 +372,16 @@ int
 nm_compare_items(void *arg, const NmItem *a, const NmItem *b)
 {
 	const NmKeyDesc *desc = (const NmKeyDesc *) arg;
-	IndexTuple	ta = (IndexTuple) a->data;
-	IndexTuple	tb = (IndexTuple) b->data;
+	IndexTuple ta = (IndexTuple) a->data;
+	IndexTuple tb = (IndexTuple) b->data;
 
 	for (int i = 0; i < desc->nkeys; i++)
 	{
-		bool		na;
-		bool		nb;
-		Datum		da = index_getattr(ta, i + 1, desc->tupdesc, &na);
-		Datum		db = index_getattr(tb, i + 1, desc->tupdesc, &nb);
-		int			r;
+		bool na;
+		bool nb;
+		Datum da = index_getattr(ta, i + 1, desc->tupdesc, &na);
+		Datum db = index_getattr(tb, i + 1, desc->tupdesc, &nb);
+		int r;
 
 		if (na || nb)
 		{
@@ -406,7 +405,7 @@ nm_compare_items(void *arg, const NmItem *a, const NmItem *b)
 static inline uint64
 head_of_bytes(const unsigned char *p, int len)
 {
-	uint64		h = 0;
+	uint64 h = 0;
 
 	if (len >= 8)
 	{
@@ -425,7 +424,7 @@ head_of_bytes(const unsigned char *p, int len)
 static inline uint64
 head_of_float(double v)
 {
-	uint64		h;
+	uint64 h;
 
 	if (isnan(v))
 		return PG_UINT64_MAX;
@@ -443,7 +442,7 @@ head_of_float(double v)
 uint64
 nm_key_head(const NmKeyDesc *desc, Datum value, bool isnull)
 {
-	uint64		h = 0;
+	uint64 h = 0;
 
 	if (desc->head == NM_HEAD_NONE)
 		return 0;
@@ -463,24 +462,24 @@ nm_key_head(const NmKeyDesc *desc, Datum value, bool isnull)
 			break;
 		case NM_ORDER_VARLENA:
 		case NM_ORDER_BPCHAR:
-			{
-				struct varlena *v = PG_DETOAST_DATUM_PACKED(value);
-				int			len = VARSIZE_ANY_EXHDR(v);
+		{
+			struct varlena *v = PG_DETOAST_DATUM_PACKED(value);
+			int len = VARSIZE_ANY_EXHDR(v);
 
-				if (desc->column[0] == NM_ORDER_BPCHAR)
-					len = bpchartruelen(VARDATA_ANY(v), len);
-				h = head_of_bytes((unsigned char *) VARDATA_ANY(v), len);
-				if ((Pointer) v != DatumGetPointer(value))
-					pfree(v);
-				break;
-			}
+			if (desc->column[0] == NM_ORDER_BPCHAR)
+				len = bpchartruelen(VARDATA_ANY(v), len);
+			h = head_of_bytes((unsigned char *) VARDATA_ANY(v), len);
+			if ((Pointer) v != DatumGetPointer(value))
+				pfree(v);
+			break;
+		}
 		case NM_ORDER_NAME:
-			{
-				const char *name = NameStr(*DatumGetName(value));
+		{
+			const char *name = NameStr(*DatumGetName(value));
 
-				h = head_of_bytes((const unsigned char *) name, strnlen(name, 8));
-				break;
-			}
+			h = head_of_bytes((const unsigned char *) name, strnlen(name, 8));
+			break;
+		}
 		case NM_ORDER_RAW:
 			h = head_of_bytes((unsigned char *) DatumGetPointer(value),
 							  TupleDescAttr(desc->tupdesc, 0)->attlen);
@@ -501,8 +500,8 @@ nm_item_from_tuple(const NmKeyDesc *desc, IndexTuple itup, NmItem *item)
 	item->head = 0;
 	if (desc->head != NM_HEAD_NONE)
 	{
-		bool		isnull;
-		Datum		d = index_getattr(itup, 1, desc->tupdesc, &isnull);
+		bool isnull;
+		Datum d = index_getattr(itup, 1, desc->tupdesc, &isnull);
 
 		item->head = nm_key_head(desc, d, isnull);
 	}
@@ -528,7 +527,7 @@ nm_form_item(NmIndex *idx, Relation index, Datum *values, bool *isnull,
 			 ItemPointer tid, NmItem *item, IndexTuple *tuple)
 {
 	const NmKeyDesc *desc = &idx->desc;
-	IndexTuple	itup;
+	IndexTuple itup;
 
 	if (desc->layout == NM_LAYOUT_FIXED)
 	{
@@ -585,7 +584,7 @@ nm_deform_item(const NmKeyDesc *desc, const NmItem *item, Datum *values, bool *i
 bool
 nm_item_has_null_key(const NmKeyDesc *desc, const NmItem *item)
 {
-	IndexTuple	itup = (IndexTuple) item->data;
+	IndexTuple itup = (IndexTuple) item->data;
 
 	if (desc->layout == NM_LAYOUT_FIXED)
 		return item->isnull;
@@ -593,7 +592,7 @@ nm_item_has_null_key(const NmKeyDesc *desc, const NmItem *item)
 		return false;
 	for (int i = 0; i < desc->nkeys; i++)
 	{
-		bool		isnull;
+		bool isnull;
 
 		(void) index_getattr(itup, i + 1, desc->tupdesc, &isnull);
 		if (isnull)

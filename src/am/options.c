@@ -14,7 +14,7 @@
 
 #include "access/reloptions.h"
 
-#define NM_MIN_FILLFACTOR	10
+#define NM_MIN_FILLFACTOR 10
 
 static relopt_kind nm_relopt_kind;
 
@@ -51,7 +51,7 @@ nm_options(Datum reloptions, bool validate)
 int
 nm_index_fillfactor(Relation index)
 {
-	NmOptions  *options = (NmOptions *) index->rd_options;
+	NmOptions *options = (NmOptions *) index->rd_options;
 
 	return options ? options->fillfactor : NM_DEFAULT_FILLFACTOR;
 }
@@ -59,11 +59,11 @@ nm_index_fillfactor(Relation index)
 int
 nm_index_arena(Relation index)
 {
-	NmOptions  *options = (NmOptions *) index->rd_options;
+	NmOptions *options = (NmOptions *) index->rd_options;
 
 	if (options && options->node >= 0)
 	{
-		int			arena = nm_pool_arena_of_node(nm_pool, options->node);
+		int arena = nm_pool_arena_of_node(nm_pool, options->node);
 
 		if (arena >= 0)
 			return arena;

@@ -52,59 +52,59 @@
 /* Where a scan stands. */
 typedef enum NmWhere
 {
-	NM_AT_START,				/* nothing returned yet */
-	NM_AT_ITEM,					/* at batch entry pos, the one returned last */
-	NM_AT_PLACE,				/* at the copied entry in place */
-	NM_AT_END					/* ran out going in direction dir */
+	NM_AT_START, /* nothing returned yet */
+	NM_AT_ITEM,	 /* at batch entry pos, the one returned last */
+	NM_AT_PLACE, /* at the copied entry in place */
+	NM_AT_END	 /* ran out going in direction dir */
 } NmWhere;
 
 /* A copied entry. */
 typedef struct NmPlace
 {
-	NmItem		item;			/* data points to buf */
-	uint64		tid;
-	uint64		buf[(NM_MAX_KEY_SIZE + 7) / 8];
+	NmItem item; /* data points to buf */
+	uint64 tid;
+	uint64 buf[(NM_MAX_KEY_SIZE + 7) / 8];
 } NmPlace;
 
 typedef struct NmScanState
 {
-	NmIndex    *idx;
-	NmScanKeys	keys;
-	NmWhere		where;
+	NmIndex *idx;
+	NmScanKeys keys;
+	NmWhere where;
 	NmDirection dir;
-	bool		bitmap;
-	bool		interlocked;	/* holds the lock that VACUUM waits for */
+	bool bitmap;
+	bool interlocked; /* holds the lock that VACUUM waits for */
 
-	NmScan		scan;			/* range scan for the current array elements */
-	NmBatch    *batch;
-	int			pos;
-	uint64		batch_number;	/* distinguishes batches of this scan */
-	uint64		batch_tree;		/* tree the batch is from */
-	int		   *killed;			/* batch entries found dead */
-	int			nkilled;
+	NmScan scan; /* range scan for the current array elements */
+	NmBatch *batch;
+	int pos;
+	uint64 batch_number; /* distinguishes batches of this scan */
+	uint64 batch_tree;	 /* tree the batch is from */
+	int *killed;		 /* batch entries found dead */
+	int nkilled;
 
 	/* index-only scans */
-	bool		check_visible;
-	int			seen_to;		/* entries below have their bit in all_visible */
-	int			seen_step;
-	uint8	   *all_visible;
-	Buffer		vmbuf;
+	bool check_visible;
+	int seen_to; /* entries below have their bit in all_visible */
+	int seen_step;
+	uint8 *all_visible;
+	Buffer vmbuf;
 	TupleTableSlot *slot;
-	IndexTuple	tuple;			/* FIXED: rebuilt here */
+	IndexTuple tuple; /* FIXED: rebuilt here */
 
 	/* mark */
-	NmWhere		mark_where;
+	NmWhere mark_where;
 	NmDirection mark_dir;
-	uint64		mark_batch;
-	int			mark_pos;
-	int		   *mark_elems;
-	NmPlace    *mark;
+	uint64 mark_batch;
+	int mark_pos;
+	int *mark_elems;
+	NmPlace *mark;
 
-	NmPlace    *place;
+	NmPlace *place;
 
 	/* for the counters */
-	uint32		lookups;
-	uint32		returned;
+	uint32 lookups;
+	uint32 returned;
 } NmScanState;
 
 static NmTree *get_tree(IndexScanDesc scan);
@@ -126,7 +126,7 @@ nm_beginscan(Relation index, int nkeys, int norderbys)
 {
 	IndexScanDesc scan;
 	NmScanState *so;
-	NmIndex    *idx = nm_index_open(index);
+	NmIndex *idx = nm_index_open(index);
 
 	Assert(norderbys == 0);
 	scan = RelationGetIndexScan(index, nkeys, norderbys);
@@ -218,7 +218,7 @@ static NmTree *
 get_tree(IndexScanDesc scan)
 {
 	NmScanState *so = (NmScanState *) scan->opaque;
-	NmTree	   *tree = nm_index_tree(so->idx);
+	NmTree *tree = nm_index_tree(so->idx);
 
 	if (likely(tree != NULL))
 		return tree;
@@ -232,8 +232,8 @@ static bool
 start_scan(IndexScanDesc scan, NmDirection dir)
 {
 	NmScanState *so = (NmScanState *) scan->opaque;
-	NmTree	   *tree;
-	bool		mvcc;
+	NmTree *tree;
+	bool mvcc;
 
 	if (!so->keys.satisfiable)
 		return false;
@@ -291,7 +291,7 @@ static bool
 go_to_place(IndexScanDesc scan, NmDirection dir)
 {
 	NmScanState *so = (NmScanState *) scan->opaque;
-	NmTree	   *tree = get_tree(scan);
+	NmTree *tree = get_tree(scan);
 
 	if (tree == NULL)
 		return false;
@@ -312,7 +312,7 @@ next_batch(IndexScanDesc scan)
 	flush_killed(so);
 	for (;;)
 	{
-		NmStatus	st;
+		NmStatus st;
 
 		CHECK_FOR_INTERRUPTS();
 		st = nm_scan_next(&so->scan, so->batch);
@@ -331,7 +331,7 @@ next_batch(IndexScanDesc scan)
 		so->pos = 0;
 		if (st == NM_GONE)
 		{
-			NmTree	   *tree = get_tree(scan);
+			NmTree *tree = get_tree(scan);
 
 			if (tree == NULL)
 				return false;
@@ -382,12 +382,12 @@ static void
 read_visibility(IndexScanDesc scan)
 {
 	NmScanState *so = (NmScanState *) scan->opaque;
-	NmBatch    *batch = so->batch;
-	int			from = so->seen_to;
-	int			to = Min(batch->n, Max(from, so->pos) + so->seen_step);
+	NmBatch *batch = so->batch;
+	int from = so->seen_to;
+	int to = Min(batch->n, Max(from, so->pos) + so->seen_step);
 	BlockNumber last = InvalidBlockNumber;
-	bool		visible = false;
-	bool		any = false;
+	bool visible = false;
+	bool any = false;
 
 	if (so->all_visible == NULL)
 		so->all_visible = (uint8 *) MemoryContextAlloc(so->keys.cxt, NM_LEAF_MAX_ENTRIES);
@@ -423,8 +423,8 @@ row_is_visible(IndexScanDesc scan, bool *all_visible)
 {
 	NmScanState *so = (NmScanState *) scan->opaque;
 	ItemPointerData tid;
-	bool		again = false;
-	bool		dead = false;
+	bool again = false;
+	bool dead = false;
 
 	if (so->pos >= so->seen_to)
 		read_visibility(scan);
@@ -457,10 +457,10 @@ set_index_tuple(IndexScanDesc scan)
 {
 	NmScanState *so = (NmScanState *) scan->opaque;
 	const NmKeyDesc *desc = &so->idx->desc;
-	NmBatch    *batch = so->batch;
-	int			i = so->pos;
+	NmBatch *batch = so->batch;
+	int i = so->pos;
 	Form_pg_attribute att;
-	IndexTuple	itup;
+	IndexTuple itup;
 
 	if (desc->layout == NM_LAYOUT_GENERAL)
 	{
@@ -475,16 +475,15 @@ set_index_tuple(IndexScanDesc scan)
 	if (i >= batch->null_from && i < batch->null_to)
 	{
 		/* a bitmap of one clear bit follows the header */
-		Size		size = MAXALIGN(sizeof(IndexTupleData) + sizeof(IndexAttributeBitMapData));
+		Size size = MAXALIGN(sizeof(IndexTupleData) + sizeof(IndexAttributeBitMapData));
 
 		itup->t_info = size | INDEX_NULL_MASK;
 		memset((char *) itup + sizeof(IndexTupleData), 0, sizeof(IndexAttributeBitMapData));
 	}
 	else
 	{
-		Datum		value = nm_fixed_datum(desc->fixed, desc->desc_first ?
-										   ~batch->keys[i] : batch->keys[i]);
-		char	   *data = (char *) itup + MAXALIGN(sizeof(IndexTupleData));
+		Datum value = nm_fixed_datum(desc->fixed, desc->desc_first ? ~batch->keys[i] : batch->keys[i]);
+		char *data = (char *) itup + MAXALIGN(sizeof(IndexTupleData));
 
 		att = TupleDescAttr(desc->tupdesc, 0);
 		itup->t_info = MAXALIGN(MAXALIGN(sizeof(IndexTupleData)) + att->attlen);
@@ -504,8 +503,8 @@ nm_gettuple(IndexScanDesc scan, ScanDirection direction)
 {
 	NmScanState *so = (NmScanState *) scan->opaque;
 	NmDirection dir = ScanDirectionIsForward(direction) ? NM_FORWARD : NM_BACKWARD;
-	bool		all_visible = false;
-	uint64		tid;
+	bool all_visible = false;
+	uint64 tid;
 
 	/* bounds and filters are exact */
 	scan->xs_recheck = false;
@@ -567,9 +566,9 @@ int64
 nm_getbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 {
 	NmScanState *so = (NmScanState *) scan->opaque;
-	int64		count = 0;
+	int64 count = 0;
 	ItemPointerData tids[64];
-	int			n = 0;
+	int n = 0;
 
 	so->bitmap = true;
 	if (!start_scan(scan, NM_FORWARD))

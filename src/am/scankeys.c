@@ -26,21 +26,21 @@
 
 typedef struct NmElementSort
 {
-	NmKeyInfo  *info;
-	Oid			collation;
-	bool		desc;
+	NmKeyInfo *info;
+	Oid collation;
+	bool desc;
 } NmElementSort;
 
 static void analyse_key(NmScanKeys *sk, NmKeyInfo *info, ScanKey key);
 static bool set_array(NmScanKeys *sk, NmKeyInfo *info, ScanKey key);
 static void find_element_order(NmScanKeys *sk, NmKeyInfo *info);
-static int	compare_elements(const void *a, const void *b, void *arg);
+static int compare_elements(const void *a, const void *b, void *arg);
 static void choose_bounds(NmScanKeys *sk);
 static bool is_tighter(NmScanKeys *sk, int a, int b, bool lower);
 static void fill_bounds(NmScanKeys *sk);
 static void fill_bound(NmScanKeys *sk, NmBound *bound, NmBoundKeys *keys, bool is_lower);
-static int	compare_argument(const NmKeyDesc *desc, const NmKeyInfo *info, Datum value, Datum arg);
-static int	compare_bound(void *arg, const NmItem *item);
+static int compare_argument(const NmKeyDesc *desc, const NmKeyInfo *info, Datum value, Datum arg);
+static int compare_bound(void *arg, const NmItem *item);
 static bool match_array(NmScanKeys *sk, NmKeyInfo *info, ScanKey key, Datum value);
 static bool match_scalar(NmScanKeys *sk, NmKeyInfo *info, ScanKey key, Datum value);
 
@@ -116,10 +116,10 @@ static void
 analyse_key(NmScanKeys *sk, NmKeyInfo *info, ScanKey key)
 {
 	const NmKeyDesc *desc = sk->desc;
-	int			i = key->sk_attno - 1;
-	Oid			family = sk->index->rd_opfamily[i];
-	Oid			intype = sk->index->rd_opcintype[i];
-	Oid			subtype = OidIsValid(key->sk_subtype) ? key->sk_subtype : intype;
+	int i = key->sk_attno - 1;
+	Oid family = sk->index->rd_opfamily[i];
+	Oid intype = sk->index->rd_opcintype[i];
+	Oid subtype = OidIsValid(key->sk_subtype) ? key->sk_subtype : intype;
 
 	if (key->sk_flags & (SK_ROW_HEADER | SK_ROW_MEMBER | SK_ORDER_BY))
 		elog(ERROR, "unsupported scan key flags 0x%x for index \"%s\"",
@@ -148,7 +148,7 @@ analyse_key(NmScanKeys *sk, NmKeyInfo *info, ScanKey key)
 	}
 	else
 	{
-		Oid			proc = get_opfamily_proc(family, intype, subtype, NM_ORDER_PROC);
+		Oid proc = get_opfamily_proc(family, intype, subtype, NM_ORDER_PROC);
 		NmFixedKind column_kind;
 
 		if (!OidIsValid(proc))
@@ -169,9 +169,9 @@ analyse_key(NmScanKeys *sk, NmKeyInfo *info, ScanKey key)
 static void
 find_element_order(NmScanKeys *sk, NmKeyInfo *info)
 {
-	int			i = info->attno - 1;
-	Oid			type = info->subtype;
-	Oid			proc;
+	int i = info->attno - 1;
+	Oid type = info->subtype;
+	Oid proc;
 
 	if (info->elem_order_known)
 		return;
@@ -192,14 +192,14 @@ static int
 compare_elements(const void *a, const void *b, void *arg)
 {
 	NmElementSort *sort = (NmElementSort *) arg;
-	Datum		da = *(const Datum *) a;
-	Datum		db = *(const Datum *) b;
-	int			r;
+	Datum da = *(const Datum *) a;
+	Datum db = *(const Datum *) b;
+	int r;
 
 	if (sort->info->elem_kind != NM_FIXED_NONE)
 	{
-		int64		x = nm_fixed_value(sort->info->elem_kind, da);
-		int64		y = nm_fixed_value(sort->info->elem_kind, db);
+		int64 x = nm_fixed_value(sort->info->elem_kind, da);
+		int64 y = nm_fixed_value(sort->info->elem_kind, db);
 
 		r = (x > y) - (x < y);
 	}
@@ -219,14 +219,14 @@ static bool
 set_array(NmScanKeys *sk, NmKeyInfo *info, ScanKey key)
 {
 	MemoryContext old = MemoryContextSwitchTo(sk->array_cxt);
-	ArrayType  *array = DatumGetArrayTypeP(key->sk_argument);
-	Datum	   *elems;
-	bool	   *nulls;
-	int			n;
-	int			kept = 0;
-	int16		len;
-	bool		byval;
-	char		align;
+	ArrayType *array = DatumGetArrayTypeP(key->sk_argument);
+	Datum *elems;
+	bool *nulls;
+	int n;
+	int kept = 0;
+	int16 len;
+	bool byval;
+	char align;
 	NmElementSort sort;
 
 	get_typlenbyvalalign(ARR_ELEMTYPE(array), &len, &byval, &align);
@@ -247,25 +247,25 @@ set_array(NmScanKeys *sk, NmKeyInfo *info, ScanKey key)
 
 	find_element_order(sk, info);
 	if (!OidIsValid(info->elem_order.fn_oid))
-		return true;			/* a filter that looks at each element */
+		return true; /* a filter that looks at each element */
 
 	sort.info = info;
 	sort.collation = key->sk_collation;
 	sort.desc = false;
 	if (info->strategy != BTEqualStrategyNumber)
 	{
-		bool		want_max = info->strategy == BTLessStrategyNumber ||
-			info->strategy == BTLessEqualStrategyNumber;
+		bool want_max = info->strategy == BTLessStrategyNumber ||
+						info->strategy == BTLessEqualStrategyNumber;
 
 		info->arg = elems[0];
 		for (int i = 1; i < kept; i++)
 		{
-			int			r = compare_elements(&elems[i], &info->arg, &sort);
+			int r = compare_elements(&elems[i], &info->arg, &sort);
 
 			if (want_max ? r > 0 : r < 0)
 				info->arg = elems[i];
 		}
-		info->nelems = 0;		/* a scalar now */
+		info->nelems = 0; /* a scalar now */
 		return true;
 	}
 
@@ -280,7 +280,7 @@ set_array(NmScanKeys *sk, NmKeyInfo *info, ScanKey key)
 void
 nm_keys_set(NmScanKeys *sk, ScanKey keys, int nkeys)
 {
-	bool		arrays = false;
+	bool arrays = false;
 
 	sk->keys = keys;
 	sk->nkeys = nkeys;
@@ -290,8 +290,8 @@ nm_keys_set(NmScanKeys *sk, ScanKey keys, int nkeys)
 
 	for (int i = 0; i < nkeys; i++)
 	{
-		ScanKey		key = &keys[i];
-		NmKeyInfo  *info = &sk->info[i];
+		ScanKey key = &keys[i];
+		NmKeyInfo *info = &sk->info[i];
 
 		if (info->attno != key->sk_attno || info->strategy != key->sk_strategy ||
 			info->subtype != key->sk_subtype || info->flags != (key->sk_flags & ~SK_ISNULL))
@@ -316,7 +316,7 @@ nm_keys_set(NmScanKeys *sk, ScanKey keys, int nkeys)
 
 	for (int i = 0; i < nkeys; i++)
 	{
-		NmKeyInfo  *info = &sk->info[i];
+		NmKeyInfo *info = &sk->info[i];
 
 		info->bound = false;
 		info->nelems = 0;
@@ -353,13 +353,13 @@ nm_keys_set(NmScanKeys *sk, ScanKey keys, int nkeys)
 static bool
 is_tighter(NmScanKeys *sk, int a, int b, bool lower)
 {
-	NmKeyInfo  *ka = &sk->info[a];
-	NmKeyInfo  *kb = &sk->info[b];
+	NmKeyInfo *ka = &sk->info[a];
+	NmKeyInfo *kb = &sk->info[b];
 	NmElementSort sort;
-	int			r;
+	int r;
 
 	if (ka->subtype != kb->subtype)
-		return false;			/* either will do */
+		return false; /* either will do */
 	find_element_order(sk, ka);
 	if (!OidIsValid(ka->elem_order.fn_oid))
 		return false;
@@ -388,19 +388,19 @@ choose_bounds(NmScanKeys *sk)
 
 	for (int col = 0; col < desc->nkeys; col++)
 	{
-		bool		is_desc = (desc->indoption[col] & INDOPTION_DESC) != 0;
-		bool		nulls_first = (desc->indoption[col] & INDOPTION_NULLS_FIRST) != 0;
-		int			equal = -1;
-		int			array = -1;
-		int			isnull = -1;
-		int			lower = -1;
-		int			upper = -1;
-		bool		strict = false;
+		bool is_desc = (desc->indoption[col] & INDOPTION_DESC) != 0;
+		bool nulls_first = (desc->indoption[col] & INDOPTION_NULLS_FIRST) != 0;
+		int equal = -1;
+		int array = -1;
+		int isnull = -1;
+		int lower = -1;
+		int upper = -1;
+		bool strict = false;
 
 		for (int i = 0; i < sk->nkeys; i++)
 		{
-			NmKeyInfo  *info = &sk->info[i];
-			bool		is_lower;
+			NmKeyInfo *info = &sk->info[i];
+			bool is_lower;
 
 			if (info->attno != col + 1)
 				continue;
@@ -414,7 +414,7 @@ choose_bounds(NmScanKeys *sk)
 			}
 			strict = true;
 			if (info->arg_order == NM_ARG_NONE || (info->nelems > 0 && !info->sorted))
-				continue;		/* can only be a filter */
+				continue; /* can only be a filter */
 			if (info->strategy == BTEqualStrategyNumber)
 			{
 				if (info->nelems > 0)
@@ -450,7 +450,7 @@ choose_bounds(NmScanKeys *sk)
 
 		if (equal >= 0 || array >= 0 || isnull >= 0)
 		{
-			int			i = equal >= 0 ? equal : (array >= 0 ? array : isnull);
+			int i = equal >= 0 ? equal : (array >= 0 ? array : isnull);
 
 			sk->info[i].bound = true;
 			sk->prefix[sk->nprefix++] = i;
@@ -493,16 +493,16 @@ static void
 fill_bound(NmScanKeys *sk, NmBound *bound, NmBoundKeys *keys, bool is_lower)
 {
 	const NmKeyDesc *desc = sk->desc;
-	int			last = is_lower ? sk->lower : sk->upper;
-	bool		last_null = is_lower ? sk->lower_null : sk->upper_null;
+	int last = is_lower ? sk->lower : sk->upper;
+	bool last_null = is_lower ? sk->lower_null : sk->upper_null;
 	NmBoundColumn *first = &keys->cols[0];
-	bool		integer;
+	bool integer;
 
 	memset(bound, 0, sizeof(*bound));
 	keys->ncols = 0;
 	for (int i = 0; i < sk->nprefix; i++)
 	{
-		NmKeyInfo  *info = &sk->info[sk->prefix[i]];
+		NmKeyInfo *info = &sk->info[sk->prefix[i]];
 		NmBoundColumn *c = &keys->cols[keys->ncols++];
 
 		c->isnull = info->isnull_test;
@@ -514,10 +514,10 @@ fill_bound(NmScanKeys *sk, NmBound *bound, NmBoundKeys *keys, bool is_lower)
 
 	if (last >= 0)
 	{
-		NmKeyInfo  *info = &sk->info[last];
+		NmKeyInfo *info = &sk->info[last];
 		NmBoundColumn *c = &keys->cols[keys->ncols++];
-		bool		inclusive = info->strategy == BTLessEqualStrategyNumber ||
-			info->strategy == BTGreaterEqualStrategyNumber;
+		bool inclusive = info->strategy == BTLessEqualStrategyNumber ||
+						 info->strategy == BTGreaterEqualStrategyNumber;
 
 		c->isnull = false;
 		c->value = info->arg;
@@ -542,7 +542,7 @@ fill_bound(NmScanKeys *sk, NmBound *bound, NmBoundKeys *keys, bool is_lower)
 	}
 
 	integer = first->isnull || first->key->arg_order == NM_ARG_INTEGER ||
-		(first->key->arg_order == NM_ARG_SAME && desc->column[0] == NM_ORDER_INTEGER);
+			  (first->key->arg_order == NM_ARG_SAME && desc->column[0] == NM_ORDER_INTEGER);
 	if (desc->layout == NM_LAYOUT_FIXED && integer)
 	{
 		bound->item.isnull = first->isnull;
@@ -566,8 +566,8 @@ fill_bound(NmScanKeys *sk, NmBound *bound, NmBoundKeys *keys, bool is_lower)
 		}
 		else if (first->key->arg_order == NM_ARG_INTEGER)
 		{
-			uint64		h = (uint64) nm_fixed_value(first->key->arg_kind, first->value) ^
-				(UINT64CONST(1) << 63);
+			uint64 h = (uint64) nm_fixed_value(first->key->arg_kind, first->value) ^
+					   (UINT64CONST(1) << 63);
 
 			bound->item.head = desc->desc_first ? ~h : h;
 			bound->head_valid = true;
@@ -579,14 +579,14 @@ fill_bound(NmScanKeys *sk, NmBound *bound, NmBoundKeys *keys, bool is_lower)
 static inline int
 compare_argument(const NmKeyDesc *desc, const NmKeyInfo *info, Datum value, Datum arg)
 {
-	int			i = info->attno - 1;
+	int i = info->attno - 1;
 
 	if (info->arg_order == NM_ARG_SAME)
 		return nm_compare_column(desc, info->attno, value, arg);
 	if (info->arg_order == NM_ARG_INTEGER)
 	{
-		int64		x = nm_fixed_value(desc->kind[i], value);
-		int64		y = nm_fixed_value(info->arg_kind, arg);
+		int64 x = nm_fixed_value(desc->kind[i], value);
+		int64 y = nm_fixed_value(info->arg_kind, arg);
 
 		return (x > y) - (x < y);
 	}
@@ -604,22 +604,21 @@ compare_bound(void *arg, const NmItem *item)
 	for (int i = 0; i < keys->ncols; i++)
 	{
 		const NmBoundColumn *c = &keys->cols[i];
-		Datum		value;
-		bool		isnull;
-		int			r;
+		Datum value;
+		bool isnull;
+		int r;
 
 		if (desc->layout == NM_LAYOUT_FIXED)
 		{
 			isnull = item->isnull;
-			value = isnull ? (Datum) 0 :
-				nm_fixed_datum(desc->fixed, desc->desc_first ? ~item->key : item->key);
+			value = isnull ? (Datum) 0 : nm_fixed_datum(desc->fixed, desc->desc_first ? ~item->key : item->key);
 		}
 		else
 			value = index_getattr((IndexTuple) item->data, i + 1, desc->tupdesc, &isnull);
 
 		if (isnull || c->isnull)
 		{
-			bool		nulls_first = (desc->indoption[i] & INDOPTION_NULLS_FIRST) != 0;
+			bool nulls_first = (desc->indoption[i] & INDOPTION_NULLS_FIRST) != 0;
 
 			if (isnull && c->isnull)
 				continue;
@@ -656,7 +655,7 @@ nm_keys_start(NmScanKeys *sk, NmDirection dir)
 		return;
 	for (int i = 0; i < sk->narrays; i++)
 	{
-		NmKeyInfo  *info = &sk->info[sk->arrays[i]];
+		NmKeyInfo *info = &sk->info[sk->arrays[i]];
 
 		set_element(info, dir == NM_FORWARD ? 0 : info->nelems - 1);
 	}
@@ -669,8 +668,8 @@ nm_keys_advance(NmScanKeys *sk, NmDirection dir)
 	/* the last column turns fastest: that is index order */
 	for (int i = sk->narrays - 1; i >= 0; i--)
 	{
-		NmKeyInfo  *info = &sk->info[sk->arrays[i]];
-		int			next = info->cur + (dir == NM_FORWARD ? 1 : -1);
+		NmKeyInfo *info = &sk->info[sk->arrays[i]];
+		int next = info->cur + (dir == NM_FORWARD ? 1 : -1);
 
 		if (next >= 0 && next < info->nelems)
 		{
@@ -710,9 +709,9 @@ nm_keys_restore(NmScanKeys *sk, const int *cur)
 static bool
 match_array(NmScanKeys *sk, NmKeyInfo *info, ScanKey key, Datum value)
 {
-	int			lo = 0;
-	int			hi = info->nelems;
-	bool		desc = (sk->desc->indoption[info->attno - 1] & INDOPTION_DESC) != 0;
+	int lo = 0;
+	int hi = info->nelems;
+	bool desc = (sk->desc->indoption[info->attno - 1] & INDOPTION_DESC) != 0;
 
 	if (!info->sorted || info->arg_order == NM_ARG_NONE)
 	{
@@ -726,8 +725,8 @@ match_array(NmScanKeys *sk, NmKeyInfo *info, ScanKey key, Datum value)
 	}
 	while (lo < hi)
 	{
-		int			mid = (lo + hi) / 2;
-		int			r = compare_argument(sk->desc, info, value, info->elems[mid]);
+		int mid = (lo + hi) / 2;
+		int r = compare_argument(sk->desc, info, value, info->elems[mid]);
 
 		if (r == 0)
 			return true;
@@ -742,7 +741,7 @@ match_array(NmScanKeys *sk, NmKeyInfo *info, ScanKey key, Datum value)
 static bool
 match_scalar(NmScanKeys *sk, NmKeyInfo *info, ScanKey key, Datum value)
 {
-	int			r;
+	int r;
 
 	/* the operator itself, unless its order is one we know without a call */
 	if (info->arg_order == NM_ARG_NONE || info->arg_order == NM_ARG_CALL ||
@@ -773,16 +772,15 @@ nm_keys_match(NmScanKeys *sk, const NmBatch *batch, int i)
 
 	for (int f = 0; f < sk->nfilters; f++)
 	{
-		NmKeyInfo  *info = &sk->info[sk->filters[f]];
-		ScanKey		key = &sk->keys[sk->filters[f]];
-		Datum		value;
-		bool		isnull;
+		NmKeyInfo *info = &sk->info[sk->filters[f]];
+		ScanKey key = &sk->keys[sk->filters[f]];
+		Datum value;
+		bool isnull;
 
 		if (desc->layout == NM_LAYOUT_FIXED)
 		{
 			isnull = i >= batch->null_from && i < batch->null_to;
-			value = isnull ? (Datum) 0 :
-				nm_fixed_datum(desc->fixed, desc->desc_first ? ~batch->keys[i] : batch->keys[i]);
+			value = isnull ? (Datum) 0 : nm_fixed_datum(desc->fixed, desc->desc_first ? ~batch->keys[i] : batch->keys[i]);
 		}
 		else
 			value = index_getattr((IndexTuple) &batch->data[batch->off[i]],
@@ -796,8 +794,7 @@ nm_keys_match(NmScanKeys *sk, const NmBatch *batch, int i)
 		}
 		if (isnull)
 			return false;
-		if (info->nelems > 0 ? !match_array(sk, info, key, value) :
-			!match_scalar(sk, info, key, value))
+		if (info->nelems > 0 ? !match_array(sk, info, key, value) : !match_scalar(sk, info, key, value))
 			return false;
 	}
 	return true;

@@ -24,80 +24,80 @@
 /* How a column value is compared with a key's argument. */
 typedef enum NmArgOrder
 {
-	NM_ARG_NONE,				/* the family has no order function for the pair */
-	NM_ARG_SAME,				/* the column's own order */
-	NM_ARG_INTEGER,				/* integers of different width */
-	NM_ARG_CALL					/* the family's cross-type order function */
+	NM_ARG_NONE,	/* the family has no order function for the pair */
+	NM_ARG_SAME,	/* the column's own order */
+	NM_ARG_INTEGER, /* integers of different width */
+	NM_ARG_CALL		/* the family's cross-type order function */
 } NmArgOrder;
 
 /* One scan key. */
 typedef struct NmKeyInfo
 {
 	/* what the rest was worked out for */
-	AttrNumber	attno;
+	AttrNumber attno;
 	StrategyNumber strategy;
-	Oid			subtype;
-	int			flags;			/* without SK_ISNULL */
+	Oid subtype;
+	int flags; /* without SK_ISNULL */
 
-	bool		isnull_test;	/* IS NULL or IS NOT NULL */
-	NmArgOrder	arg_order;
-	NmFixedKind arg_kind;		/* NM_ARG_INTEGER */
-	FmgrInfo	order;			/* NM_ARG_CALL */
-	bool		elem_order_known;
-	FmgrInfo	elem_order;		/* arrays: order among elements; fn_oid 0 = none */
-	NmFixedKind elem_kind;		/* the same without a call */
+	bool isnull_test; /* IS NULL or IS NOT NULL */
+	NmArgOrder arg_order;
+	NmFixedKind arg_kind; /* NM_ARG_INTEGER */
+	FmgrInfo order;		  /* NM_ARG_CALL */
+	bool elem_order_known;
+	FmgrInfo elem_order;   /* arrays: order among elements; fn_oid 0 = none */
+	NmFixedKind elem_kind; /* the same without a call */
 
 	/* per rescan */
-	Datum		arg;			/* scalar, or current element */
-	int			nelems;			/* array that was not reduced to a scalar */
-	Datum	   *elems;			/* sorted in index order if elem_order is there */
-	bool		sorted;
-	int			cur;			/* element the bounds are at */
-	bool		is_array;
-	bool		bound;			/* expressed by the bounds: no filter */
+	Datum arg;	  /* scalar, or current element */
+	int nelems;	  /* array that was not reduced to a scalar */
+	Datum *elems; /* sorted in index order if elem_order is there */
+	bool sorted;
+	int cur; /* element the bounds are at */
+	bool is_array;
+	bool bound; /* expressed by the bounds: no filter */
 } NmKeyInfo;
 
 typedef struct NmBoundColumn
 {
-	bool		isnull;			/* bound is at NULL */
-	Datum		value;
-	const NmKeyInfo *key;		/* how to compare; NULL with isnull */
+	bool isnull; /* bound is at NULL */
+	Datum value;
+	const NmKeyInfo *key; /* how to compare; NULL with isnull */
 } NmBoundColumn;
 
 typedef struct NmBoundKeys
 {
 	const NmKeyDesc *desc;
-	int			ncols;
-	NmBoundColumn *cols;		/* columns 1 .. ncols */
+	int ncols;
+	NmBoundColumn *cols; /* columns 1 .. ncols */
 } NmBoundKeys;
 
 typedef struct NmScanKeys
 {
-	Relation	index;
+	Relation index;
 	const NmKeyDesc *desc;
-	MemoryContext cxt;			/* of this structure */
-	MemoryContext array_cxt;	/* reset by every rescan with arrays */
-	ScanKey		keys;
-	int			nkeys;
-	NmKeyInfo  *info;
+	MemoryContext cxt;		 /* of this structure */
+	MemoryContext array_cxt; /* reset by every rescan with arrays */
+	ScanKey keys;
+	int nkeys;
+	NmKeyInfo *info;
 
-	bool		satisfiable;
-	bool		point;			/* FIXED: one "=" and nothing else */
+	bool satisfiable;
+	bool point; /* FIXED: one "=" and nothing else */
 
 	/* roles, by position in keys; -1 = none */
-	int			nprefix;
-	int			prefix[INDEX_MAX_KEYS];
-	int			lower;
-	int			upper;
-	bool		lower_null;		/* begins after the NULLs */
-	bool		upper_null;		/* ends before the NULLs */
-	int			narrays;		/* prefix columns to iterate over */
-	int			arrays[INDEX_MAX_KEYS];
-	int			nfilters;
-	int		   *filters;
+	int nprefix;
+	int prefix[INDEX_MAX_KEYS];
+	int lower;
+	int upper;
+	bool lower_null; /* begins after the NULLs */
+	bool upper_null; /* ends before the NULLs */
+	int narrays;	 /* prefix columns to iterate over */
+	int arrays[INDEX_MAX_KEYS];
+	int nfilters;
+	int *filters;
 
-	NmBound		lo;
-	NmBound		hi;
+	NmBound lo;
+	NmBound hi;
 	NmBoundKeys lo_keys;
 	NmBoundKeys hi_keys;
 } NmScanKeys;
@@ -123,7 +123,7 @@ extern bool nm_keys_match(NmScanKeys *sk, const NmBatch *batch, int i);
 static inline bool
 nm_keys_set_point(NmScanKeys *sk, ScanKey key)
 {
-	int64		v;
+	int64 v;
 
 	if (!sk->point || (key->sk_flags & SK_ISNULL) || key->sk_flags != sk->info[0].flags ||
 		key->sk_subtype != sk->info[0].subtype || key->sk_strategy != sk->info[0].strategy)
@@ -137,4 +137,4 @@ nm_keys_set_point(NmScanKeys *sk, ScanKey key)
 	return true;
 }
 
-#endif							/* NM_SCANKEYS_H */
+#endif /* NM_SCANKEYS_H */

@@ -56,13 +56,13 @@
  */
 typedef struct NmFixedEntry
 {
-	int64		key;
-	uint64		what;
+	int64 key;
+	uint64 what;
 } NmFixedEntry;
 
-#define ENTRY_RANK			(UINT64CONST(1) << 62)
-#define ENTRY_TID(what)		(((what) & (ENTRY_RANK - 1)) >> 1)
-#define ENTRY_DEAD(what)	(((what) & 1) != 0)
+#define ENTRY_RANK (UINT64CONST(1) << 62)
+#define ENTRY_TID(what) (((what) & (ENTRY_RANK - 1)) >> 1)
+#define ENTRY_DEAD(what) (((what) &1) != 0)
 
 static inline int
 compare_entries(const NmFixedEntry *a, const NmFixedEntry *b)
@@ -86,54 +86,55 @@ compare_entries(const NmFixedEntry *a, const NmFixedEntry *b)
 #include "lib/sort_template.h"
 
 /* A sorted run on disk, read through a small buffer. */
-#define RUN_BUFFER	512
+#define RUN_BUFFER 512
 
 typedef struct NmRun
 {
-	BufFile    *file;
-	int64		left;			/* entries not yet read into the buffer */
-	int			pos;
-	int			n;
+	BufFile *file;
+	int64 left; /* entries not yet read into the buffer */
+	int pos;
+	int n;
 	NmFixedEntry buf[RUN_BUFFER];
 } NmRun;
 
 struct NmSpool
 {
-	NmIndex    *idx;
-	Relation	heap;
-	Relation	index;
-	bool		unique_check;
-	bool		nulls_distinct;
-	bool		progress;
-	Size		workmem;		/* bytes */
+	NmIndex *idx;
+	Relation heap;
+	Relation index;
+	bool unique_check;
+	bool nulls_distinct;
+	bool progress;
+	Size workmem; /* bytes */
 	MemoryContext cxt;
 
 	/* FIXED */
 	NmFixedEntry *entries;
-	int64		nentries;
-	int64		maxentries;		/* allocated */
-	int64		limit;			/* what the work memory allows */
-	NmRun	  **runs;
-	int			nruns;
-	int			maxruns;
+	int64 nentries;
+	int64 maxentries; /* allocated */
+	int64 limit;	  /* what the work memory allows */
+	NmRun **runs;
+	int nruns;
+	int maxruns;
 
 	/* GENERAL */
-	TupleDesc	tupdesc;		/* index columns, then the TID and alive word */
-	TupleTableSlot *slot;
+	TupleDesc tupdesc;		 /* index columns, then the TID and alive word */
+	TupleTableSlot *in_slot; /* virtual: a row on its way in */
+	TupleTableSlot *slot;	 /* a sorted row */
 	Tuplesortstate *sort;
-	Tuplestorestate *store;		/* when there is no ordering operator */
-	uint64	   *dead;			/* with store: TIDs that are not alive */
-	int64		ndead;
-	int64		maxdead;
+	Tuplestorestate *store; /* when there is no ordering operator */
+	uint64 *dead;			/* with store: TIDs that are not alive */
+	int64 ndead;
+	int64 maxdead;
 
 	/* while loading */
-	NmTree	   *tree;
-	NmBulk	   *bulk;
-	bool		bulk_open;
-	bool		created;
-	NmItem		last_item;		/* last alive entry, for the unique check */
-	IndexTuple	last_tuple;
-	bool		last_valid;
+	NmTree *tree;
+	NmBulk *bulk;
+	bool bulk_open;
+	bool created;
+	NmItem last_item; /* last alive entry, for the unique check */
+	IndexTuple last_tuple;
+	bool last_valid;
 };
 
 static bool can_sort(NmSpool *spool, Oid *operators);
@@ -157,7 +158,7 @@ nm_spool_begin(NmIndex *idx, Relation heap, Relation index, bool unique_check, i
 	const NmKeyDesc *desc = &idx->desc;
 	MemoryContext cxt;
 	MemoryContext old;
-	NmSpool    *spool;
+	NmSpool *spool;
 
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "numa_btree spool",
 								ALLOCSET_DEFAULT_SIZES);
@@ -180,10 +181,10 @@ nm_spool_begin(NmIndex *idx, Relation heap, Relation index, bool unique_check, i
 	}
 	else
 	{
-		AttrNumber	attnums[INDEX_MAX_KEYS + 1];
-		Oid			operators[INDEX_MAX_KEYS + 1];
-		Oid			collations[INDEX_MAX_KEYS + 1];
-		bool		nulls_first[INDEX_MAX_KEYS + 1];
+		AttrNumber attnums[INDEX_MAX_KEYS + 1];
+		Oid operators[INDEX_MAX_KEYS + 1];
+		Oid collations[INDEX_MAX_KEYS + 1];
+		bool nulls_first[INDEX_MAX_KEYS + 1];
 
 		spool->tupdesc = CreateTemplateTupleDesc(desc->natts + 1);
 		for (int i = 0; i < desc->natts; i++)
@@ -208,13 +209,11 @@ nm_spool_begin(NmIndex *idx, Relation heap, Relation index, bool unique_check, i
 			spool->sort = tuplesort_begin_heap(spool->tupdesc, desc->nkeys + 1, attnums,
 											   operators, collations, nulls_first,
 											   workmem, NULL, TUPLESORT_NONE);
-			spool->slot = MakeSingleTupleTableSlot(spool->tupdesc, &TTSOpsMinimalTuple);
 		}
 		else
-		{
 			spool->store = tuplestore_begin_heap(false, false, workmem);
-			spool->slot = MakeSingleTupleTableSlot(spool->tupdesc, &TTSOpsMinimalTuple);
-		}
+		spool->in_slot = MakeSingleTupleTableSlot(spool->tupdesc, &TTSOpsVirtual);
+		spool->slot = MakeSingleTupleTableSlot(spool->tupdesc, &TTSOpsMinimalTuple);
 	}
 
 	MemoryContextSwitchTo(old);
@@ -243,26 +242,25 @@ static bool
 can_sort(NmSpool *spool, Oid *operators)
 {
 	const NmKeyDesc *desc = &spool->idx->desc;
-	Relation	index = spool->index;
+	Relation index = spool->index;
 
 	for (int i = 0; i < desc->nkeys; i++)
 	{
-		Oid			type = index->rd_opcintype[i];
-		Oid			family;
-		Oid			family_type;
+		Oid type = index->rd_opcintype[i];
+		Oid family;
+		Oid family_type;
 #if PG_VERSION_NUM >= 180000
 		CompareType strategy;
 #else
-		int16		strategy;
+		int16 strategy;
 #endif
 
 		operators[i] = get_opfamily_member(index->rd_opfamily[i], type, type,
-										   (desc->indoption[i] & INDOPTION_DESC) ?
-										   BTGreaterStrategyNumber : BTLessStrategyNumber);
+										   (desc->indoption[i] & INDOPTION_DESC) ? BTGreaterStrategyNumber : BTLessStrategyNumber);
 		if (!OidIsValid(operators[i]) ||
 			!get_ordering_op_properties(operators[i], &family, &family_type, &strategy) ||
 			get_opfamily_proc(family, family_type, family_type, NM_ORDER_PROC) !=
-			desc->order[i].fn_oid ||
+				desc->order[i].fn_oid ||
 			has_fn_opclass_options((FmgrInfo *) &desc->order[i]))
 			return false;
 	}
@@ -273,16 +271,20 @@ void
 nm_spool_add(NmSpool *spool, Datum *values, bool *isnull, ItemPointer tid, bool alive)
 {
 	const NmKeyDesc *desc = &spool->idx->desc;
-	uint64		what = (nm_tid_encode(tid) << 1) | (alive ? 0 : 1);
-	Datum		row[INDEX_MAX_KEYS + 1];
-	bool		nulls[INDEX_MAX_KEYS + 1];
-	bool		detoasted[INDEX_MAX_KEYS];
+	uint64 what = (nm_tid_encode(tid) << 1) | (alive ? 0 : 1);
+	Datum *row;
+	bool *nulls;
+	bool detoasted[INDEX_MAX_KEYS];
 
 	if (desc->layout == NM_LAYOUT_FIXED)
 	{
 		spool_fixed(spool, values[0], isnull[0], what);
 		return;
 	}
+
+	ExecClearTuple(spool->in_slot);
+	row = spool->in_slot->tts_values;
+	nulls = spool->in_slot->tts_isnull;
 
 	/* values kept out of line would be fetched once per comparison */
 	for (int i = 0; i < desc->natts; i++)
@@ -302,16 +304,8 @@ nm_spool_add(NmSpool *spool, Datum *values, bool *isnull, ItemPointer tid, bool 
 
 	if (spool->sort)
 	{
-		MinimalTuple tuple = heap_form_minimal_tuple(spool->tupdesc, row, nulls
-#if PG_VERSION_NUM >= 180000
-													 ,0
-#endif
-			);
-
-		ExecStoreMinimalTuple(tuple, spool->slot, false);
-		tuplesort_puttupleslot(spool->sort, spool->slot);
-		ExecClearTuple(spool->slot);
-		pfree(tuple);
+		ExecStoreVirtualTuple(spool->in_slot);
+		tuplesort_puttupleslot(spool->sort, spool->in_slot);
 	}
 	else
 	{
@@ -323,9 +317,7 @@ nm_spool_add(NmSpool *spool, Datum *values, bool *isnull, ItemPointer tid, bool 
 				MemoryContext old = MemoryContextSwitchTo(spool->cxt);
 
 				spool->maxdead = Max(1024, spool->maxdead * 2);
-				spool->dead = spool->dead ?
-					repalloc_huge(spool->dead, spool->maxdead * sizeof(uint64)) :
-					palloc(spool->maxdead * sizeof(uint64));
+				spool->dead = spool->dead ? repalloc_huge(spool->dead, spool->maxdead * sizeof(uint64)) : palloc(spool->maxdead * sizeof(uint64));
 				MemoryContextSwitchTo(old);
 			}
 			spool->dead[spool->ndead++] = nm_tid_encode(tid);
@@ -379,7 +371,7 @@ static NmRun *
 new_run(NmSpool *spool)
 {
 	MemoryContext old = MemoryContextSwitchTo(spool->cxt);
-	NmRun	   *run = palloc(sizeof(NmRun));
+	NmRun *run = palloc(sizeof(NmRun));
 
 	run->file = BufFileCreateTemp(false);
 	run->left = 0;
@@ -387,9 +379,7 @@ new_run(NmSpool *spool)
 	if (spool->nruns >= spool->maxruns)
 	{
 		spool->maxruns = Max(16, spool->maxruns * 2);
-		spool->runs = spool->runs ?
-			repalloc(spool->runs, spool->maxruns * sizeof(NmRun *)) :
-			palloc(spool->maxruns * sizeof(NmRun *));
+		spool->runs = spool->runs ? repalloc(spool->runs, spool->maxruns * sizeof(NmRun *)) : palloc(spool->maxruns * sizeof(NmRun *));
 	}
 	spool->runs[spool->nruns++] = run;
 	MemoryContextSwitchTo(old);
@@ -409,7 +399,7 @@ rewind_run(NmRun *run)
 static void
 write_run(NmSpool *spool)
 {
-	NmRun	   *run = new_run(spool);
+	NmRun *run = new_run(spool);
 
 	sort_entries(spool->entries, spool->nentries);
 	for (int64 i = 0; i < spool->nentries; i += RUN_BUFFER)
@@ -427,7 +417,7 @@ write_run(NmSpool *spool)
 static bool
 run_fill(NmRun *run)
 {
-	Size		want;
+	Size want;
 
 	if (run->pos < run->n)
 		return true;
@@ -451,8 +441,8 @@ run_fill(NmRun *run)
 static int
 compare_runs(Datum a, Datum b, void *arg)
 {
-	NmRun	   *ra = (NmRun *) DatumGetPointer(a);
-	NmRun	   *rb = (NmRun *) DatumGetPointer(b);
+	NmRun *ra = (NmRun *) DatumGetPointer(a);
+	NmRun *rb = (NmRun *) DatumGetPointer(b);
 
 	/* binaryheap keeps the largest on top */
 	return -compare_entries(&ra->buf[ra->pos], &rb->buf[rb->pos]);
@@ -461,8 +451,8 @@ compare_runs(Datum a, Datum b, void *arg)
 static void
 add_fixed(NmSpool *spool, const NmFixedEntry *e)
 {
-	NmItem		item;
-	bool		nulls_first = spool->idx->desc.nulls_first;
+	NmItem item;
+	bool nulls_first = spool->idx->desc.nulls_first;
 
 	item.key = e->key;
 	item.isnull = ((e->what & ENTRY_RANK) != 0) != nulls_first;
@@ -482,10 +472,10 @@ static void
 merge_runs(NmSpool *spool, int from, int to, bool to_bulk)
 {
 	binaryheap *heap = binaryheap_allocate(to - from, compare_runs, NULL);
-	NmRun	   *out = NULL;
+	NmRun *out = NULL;
 	NmFixedEntry *buf = NULL;
-	int			nbuf = 0;
-	int64		count = 0;
+	int nbuf = 0;
+	int64 count = 0;
 
 	if (!to_bulk)
 	{
@@ -502,7 +492,7 @@ merge_runs(NmSpool *spool, int from, int to, bool to_bulk)
 
 	while (!binaryheap_empty(heap))
 	{
-		NmRun	   *run = (NmRun *) DatumGetPointer(binaryheap_first(heap));
+		NmRun *run = (NmRun *) DatumGetPointer(binaryheap_first(heap));
 		NmFixedEntry *e = &run->buf[run->pos];
 
 		if ((count++ & 1023) == 0)
@@ -551,7 +541,7 @@ merge_runs(NmSpool *spool, int from, int to, bool to_bulk)
 static void
 load_fixed(NmSpool *spool)
 {
-	int			fanin = Max(6, spool->workmem / (2 * sizeof(NmRun)));
+	int fanin = Max(6, spool->workmem / (2 * sizeof(NmRun)));
 
 	set_phase(spool, NM_PHASE_SORT);
 	if (spool->nruns == 0)
@@ -587,8 +577,8 @@ load_fixed(NmSpool *spool)
 static uint64
 row_to_item(NmSpool *spool, NmItem *item, IndexTuple *itup)
 {
-	int			natts = spool->idx->desc.natts;
-	uint64		what;
+	int natts = spool->idx->desc.natts;
+	uint64 what;
 	ItemPointerData tid;
 
 	slot_getallattrs(spool->slot);
@@ -602,7 +592,7 @@ row_to_item(NmSpool *spool, NmItem *item, IndexTuple *itup)
 static void
 load_sorted(NmSpool *spool)
 {
-	int64		count = 0;
+	int64 count = 0;
 
 	set_phase(spool, NM_PHASE_SORT);
 	tuplesort_performsort(spool->sort);
@@ -610,9 +600,9 @@ load_sorted(NmSpool *spool)
 
 	while (tuplesort_gettupleslot(spool->sort, true, false, spool->slot, NULL))
 	{
-		NmItem		item;
-		IndexTuple	itup;
-		uint64		what = row_to_item(spool, &item, &itup);
+		NmItem item;
+		IndexTuple itup;
+		uint64 what = row_to_item(spool, &item, &itup);
 
 		if ((count++ & 255) == 0)
 			CHECK_FOR_INTERRUPTS();
@@ -628,15 +618,15 @@ load_sorted(NmSpool *spool)
 static void
 load_unsorted(NmSpool *spool)
 {
-	int64		count = 0;
+	int64 count = 0;
 
 	set_phase(spool, NM_PHASE_LOAD);
 	while (tuplestore_gettupleslot(spool->store, true, false, spool->slot))
 	{
-		NmItem		item;
-		IndexTuple	itup;
-		uint64		what = row_to_item(spool, &item, &itup);
-		NmStatus	st;
+		NmItem item;
+		IndexTuple itup;
+		uint64 what = row_to_item(spool, &item, &itup);
+		NmStatus st;
 
 		if ((count++ & 255) == 0)
 			CHECK_FOR_INTERRUPTS();
@@ -655,7 +645,7 @@ load_unsorted(NmSpool *spool)
 static void
 add_entry(NmSpool *spool, const NmItem *item, uint64 tid)
 {
-	NmStatus	st = nm_bulk_add(spool->bulk, item, tid);
+	NmStatus st = nm_bulk_add(spool->bulk, item, tid);
 
 	if (likely(st == NM_OK))
 		return;
@@ -698,8 +688,8 @@ check_unique_neighbour(NmSpool *spool, const NmItem *item, IndexTuple itup)
 static int
 compare_uint64(const void *a, const void *b)
 {
-	uint64		x = *(const uint64 *) a;
-	uint64		y = *(const uint64 *) b;
+	uint64 x = *(const uint64 *) a;
+	uint64 y = *(const uint64 *) b;
 
 	return (x > y) - (x < y);
 }
@@ -708,10 +698,10 @@ compare_uint64(const void *a, const void *b)
 static void
 check_unique_tree(NmSpool *spool)
 {
-	NmScan	   *scan = palloc(sizeof(NmScan));
-	NmBatch    *batch = palloc(sizeof(NmBatch));
-	NmBound		lo;
-	NmBound		hi;
+	NmScan *scan = palloc(sizeof(NmScan));
+	NmBatch *batch = palloc(sizeof(NmBatch));
+	NmBound lo;
+	NmBound hi;
 
 	if (spool->ndead > 1)
 		qsort(spool->dead, spool->ndead, sizeof(uint64), compare_uint64);
@@ -728,8 +718,8 @@ check_unique_tree(NmSpool *spool)
 		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; i < batch->n; i++)
 		{
-			NmItem		item;
-			IndexTuple	itup;
+			NmItem item;
+			IndexTuple itup;
 
 			if (spool->ndead > 0 &&
 				bsearch(&batch->tids[i], spool->dead, spool->ndead, sizeof(uint64), compare_uint64))
@@ -747,9 +737,9 @@ check_unique_tree(NmSpool *spool)
 static void
 report_duplicate(NmSpool *spool, const NmItem *item)
 {
-	Datum		values[INDEX_MAX_KEYS];
-	bool		isnull[INDEX_MAX_KEYS];
-	char	   *key;
+	Datum values[INDEX_MAX_KEYS];
+	bool isnull[INDEX_MAX_KEYS];
+	char *key;
 
 	nm_deform_item(&spool->idx->desc, item, values, isnull);
 	key = BuildIndexValueDescription(spool->index, values, isnull);
@@ -757,8 +747,7 @@ report_duplicate(NmSpool *spool, const NmItem *item)
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
 			 errmsg("could not create unique index \"%s\"",
 					RelationGetRelationName(spool->index)),
-			 key ? errdetail("Key %s is duplicated.", key) :
-			 errdetail("Duplicate keys exist."),
+			 key ? errdetail("Key %s is duplicated.", key) : errdetail("Duplicate keys exist."),
 			 errtableconstraint(spool->heap, RelationGetRelationName(spool->index))));
 }
 
@@ -766,7 +755,7 @@ report_duplicate(NmSpool *spool, const NmItem *item)
 static void
 give_back(int code, Datum arg)
 {
-	NmSpool    *spool = (NmSpool *) DatumGetPointer(arg);
+	NmSpool *spool = (NmSpool *) DatumGetPointer(arg);
 
 	if (nm_epoch_inside(nm_pool))
 		nm_epoch_reset(nm_pool);
@@ -777,7 +766,7 @@ give_back(int code, Datum arg)
 	}
 	if (spool->created)
 	{
-		uint64		root = nm_tree_detach(spool->tree->shared);
+		uint64 root = nm_tree_detach(spool->tree->shared);
 
 		spool->created = false;
 		if (root != 0)
@@ -788,7 +777,7 @@ give_back(int code, Datum arg)
 int64
 nm_spool_load(NmSpool *spool)
 {
-	NmTree	   *tree = &spool->idx->tree;
+	NmTree *tree = &spool->idx->tree;
 	MemoryContext old = MemoryContextSwitchTo(spool->cxt);
 
 	/* the caller has prepared slot->tree and the handle, root still 0 */
@@ -796,7 +785,7 @@ nm_spool_load(NmSpool *spool)
 
 	PG_ENSURE_ERROR_CLEANUP(give_back, PointerGetDatum(spool));
 	{
-		NmStatus	st;
+		NmStatus st;
 
 		if (spool->store)
 		{
@@ -842,7 +831,10 @@ nm_spool_end(NmSpool *spool)
 	if (spool->store)
 		tuplestore_end(spool->store);
 	if (spool->slot)
+	{
+		ExecDropSingleTupleTableSlot(spool->in_slot);
 		ExecDropSingleTupleTableSlot(spool->slot);
+	}
 	for (int i = 0; i < spool->nruns; i++)
 	{
 		if (spool->runs[i])

@@ -38,11 +38,11 @@
 
 typedef enum NmVerdict
 {
-	NM_UNIQUE,					/* no conflict: insert */
-	NM_CONFLICT,				/* PARTIAL: possibly not unique */
-	NM_DUPLICATE,				/* definite: raise */
-	NM_WAIT,					/* for *xwait, then start over */
-	NM_RETRY					/* the tree went away: start over */
+	NM_UNIQUE,	  /* no conflict: insert */
+	NM_CONFLICT,  /* PARTIAL: possibly not unique */
+	NM_DUPLICATE, /* definite: raise */
+	NM_WAIT,	  /* for *xwait, then start over */
+	NM_RETRY	  /* the tree went away: start over */
 } NmVerdict;
 
 static NmVerdict check_conflicts(NmIndex *idx, NmTree *tree, Relation heap,
@@ -53,13 +53,13 @@ static NmVerdict check_row(Relation heap, ItemPointer tid, uint64 other,
 						   IndexUniqueCheck check, bool *dead,
 						   TransactionId *xwait, uint32 *token);
 static void report_violation(NmIndex *idx, Relation index, Relation heap,
-							 const NmItem *item) pg_attribute_noreturn();
+							 const NmItem *item) __attribute__((noreturn));
 static inline LWLock *stripe_of(NmIndex *idx, uint64 lid);
 
 static inline LWLock *
 stripe_of(NmIndex *idx, uint64 lid)
 {
-	uint64		h = (lid + idx->slot->identity) * UINT64CONST(0x9E3779B97F4A7C15);
+	uint64 h = (lid + idx->slot->identity) * UINT64CONST(0x9E3779B97F4A7C15);
 
 	return NmLock(NM_LOCK_STRIPE0 + (h >> 32) % NM_NUM_STRIPES);
 }
@@ -68,8 +68,8 @@ bool
 nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
 				 const NmItem *item, ItemPointer tid, IndexUniqueCheck check)
 {
-	uint64		t = nm_tid_encode(tid);
-	NmBound		first;
+	uint64 t = nm_tid_encode(tid);
+	NmBound first;
 
 	if (idx->batch == NULL)
 		idx->batch = MemoryContextAlloc(TopMemoryContext, sizeof(NmBatch));
@@ -80,15 +80,15 @@ nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
 
 	for (;;)
 	{
-		NmTree	   *tree = nm_index_tree(idx);
-		uint64		lid;
-		LWLock	   *stripe;
-		NmVerdict	verdict;
-		NmStatus	st = NM_OK;
-		NmPageNo	leaf = NM_NO_PAGE;
-		bool		found = false;
+		NmTree *tree = nm_index_tree(idx);
+		uint64 lid;
+		LWLock *stripe;
+		NmVerdict verdict;
+		NmStatus st = NM_OK;
+		NmPageNo leaf = NM_NO_PAGE;
+		bool found = false;
 		TransactionId xwait = InvalidTransactionId;
-		uint32		token = 0;
+		uint32 token = 0;
 
 		CHECK_FOR_INTERRUPTS();
 
@@ -139,7 +139,7 @@ nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
 				break;
 			case NM_DUPLICATE:
 				report_violation(idx, index, heap, item);
-				break;			/* not reached */
+				break; /* not reached */
 			case NM_WAIT:
 				if (token)
 					SpeculativeInsertionWait(xwait, token);
@@ -174,7 +174,7 @@ nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
 				break;
 			case NM_NO_MEMORY:
 				nm_report_no_memory(tree->pool_error, tree->pool_errno);
-				break;			/* not reached */
+				break; /* not reached */
 			default:
 				elog(ERROR, "unexpected status %d while inserting into index \"%s\"",
 					 (int) st, RelationGetRelationName(index));
@@ -191,13 +191,13 @@ check_conflicts(NmIndex *idx, NmTree *tree, Relation heap, const NmItem *item,
 				ItemPointer tid, IndexUniqueCheck check, bool *found,
 				TransactionId *xwait, uint32 *token)
 {
-	NmBatch    *batch = idx->batch;
-	NmScan		scan;
-	NmBound		lo;
-	NmBound		hi;
-	uint64		own = nm_tid_encode(tid);
-	NmVerdict	verdict = NM_UNIQUE;
-	bool		finished = false;
+	NmBatch *batch = idx->batch;
+	NmScan scan;
+	NmBound lo;
+	NmBound hi;
+	uint64 own = nm_tid_encode(tid);
+	NmVerdict verdict = NM_UNIQUE;
+	bool finished = false;
 
 	memset(&lo, 0, sizeof(lo));
 	lo.item = *item;
@@ -211,9 +211,9 @@ check_conflicts(NmIndex *idx, NmTree *tree, Relation heap, const NmItem *item,
 
 	while (!finished)
 	{
-		NmStatus	st = nm_scan_next(&scan, batch);
-		int			dead[NM_LEAF_MAX_ENTRIES];
-		int			ndead = 0;
+		NmStatus st = nm_scan_next(&scan, batch);
+		int dead[NM_LEAF_MAX_ENTRIES];
+		int ndead = 0;
 
 		if (st == NM_END)
 			break;
@@ -222,7 +222,7 @@ check_conflicts(NmIndex *idx, NmTree *tree, Relation heap, const NmItem *item,
 
 		for (int i = 0; i < batch->n && !finished; i++)
 		{
-			bool		isdead = false;
+			bool isdead = false;
 
 			/* the own row's entry: a load or CREATE INDEX CONCURRENTLY put it in */
 			if (batch->tids[i] == own)
@@ -288,9 +288,9 @@ check_row(Relation heap, ItemPointer tid, uint64 other, IndexUniqueCheck check,
 static void
 report_violation(NmIndex *idx, Relation index, Relation heap, const NmItem *item)
 {
-	Datum		values[INDEX_MAX_KEYS];
-	bool		isnull[INDEX_MAX_KEYS];
-	char	   *key;
+	Datum values[INDEX_MAX_KEYS];
+	bool isnull[INDEX_MAX_KEYS];
+	char *key;
 
 	nm_deform_item(&idx->desc, item, values, isnull);
 	key = BuildIndexValueDescription(index, values, isnull);

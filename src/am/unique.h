@@ -27,4 +27,4 @@ extern bool nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
  */
 extern void nm_count(NmIndex *idx, uint32 lookups, uint32 inserts, uint32 tuples_read);
 
-#endif							/* NM_UNIQUE_H */
+#endif /* NM_UNIQUE_H */

@@ -30,7 +30,7 @@
 typedef struct NmVacuumState
 {
 	IndexBulkDeleteCallback callback;
-	void	   *arg;
+	void *arg;
 } NmVacuumState;
 
 static bool is_dead(void *arg, uint64 tid);
@@ -62,7 +62,7 @@ static void
 set_shape(NmIndex *idx, IndexBulkDeleteResult *stats)
 {
 	NmTreeShared *shared = &idx->slot->tree;
-	int64		pages = shared->nleaves + shared->ninner + shared->noverflow;
+	int64 pages = shared->nleaves + shared->ninner + shared->noverflow;
 
 	stats->num_pages = (BlockNumber) Max(1, pages / (BLCKSZ / NM_PAGE_SIZE));
 }
@@ -75,10 +75,10 @@ IndexBulkDeleteResult *
 nm_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 			  IndexBulkDeleteCallback callback, void *callback_state)
 {
-	Relation	index = info->index;
-	NmIndex    *idx;
+	Relation index = info->index;
+	NmIndex *idx;
 	NmVacuumState state;
-	NmVacuum	vac;
+	NmVacuum vac;
 
 	if (stats == NULL)
 		stats = (IndexBulkDeleteResult *) palloc0(sizeof(IndexBulkDeleteResult));
@@ -98,8 +98,8 @@ nm_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 
 	for (;;)
 	{
-		NmTree	   *tree;
-		NmStatus	st;
+		NmTree *tree;
+		NmStatus st;
 
 		nm_index_wait_flip(idx, index);
 		tree = nm_index_tree(idx);
@@ -115,6 +115,7 @@ nm_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 			stats->num_pages = 1;
 			stats->estimated_count = true;
 			stats->num_index_tuples = info->num_heap_tuples;
+			nm_wait_scan_interlock(index);
 			return stats;
 		}
 
@@ -138,8 +139,12 @@ nm_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	stats->pages_deleted = 0;
 	set_shape(idx, stats);
 
-	if (stats->tuples_removed > 0)
-		nm_wait_scan_interlock(index);
+	/*
+	 * A non-MVCC scan may still hold a TID whose entry is gone, whoever removed
+	 * it: this call, a cleanup of killed entries before, or an unload.  The
+	 * caller is about to let those TIDs be used again.
+	 */
+	nm_wait_scan_interlock(index);
 	return stats;
 }
 
@@ -155,7 +160,7 @@ nm_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 
 	if (stats == NULL)
 	{
-		NmIndex    *idx = nm_index_open(info->index);
+		NmIndex *idx = nm_index_open(info->index);
 
 		stats = (IndexBulkDeleteResult *) palloc0(sizeof(IndexBulkDeleteResult));
 		stats->estimated_count = true;

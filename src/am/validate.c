@@ -65,12 +65,13 @@ check_function(Form_pg_amproc proc, bool *known)
 	}
 }
 
-#define COMPLAIN(...) \
-	do { \
-		ereport(INFO, \
+#define COMPLAIN(...)                                        \
+	do                                                       \
+	{                                                        \
+		ereport(INFO,                                        \
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION), \
-				 errmsg(__VA_ARGS__))); \
-		result = false; \
+				 errmsg(__VA_ARGS__)));                      \
+		result = false;                                      \
 	} while (0)
 
 /*
@@ -80,21 +81,21 @@ check_function(Form_pg_amproc proc, bool *known)
 bool
 nm_validate(Oid opclassoid)
 {
-	bool		result = true;
-	HeapTuple	classtup;
+	bool result = true;
+	HeapTuple classtup;
 	Form_pg_opclass classform;
-	Oid			familyoid;
-	Oid			intype;
-	char	   *classname;
-	HeapTuple	familytup;
-	char	   *family;
-	CatCList   *oprlist;
-	CatCList   *proclist;
-	List	   *groups;
-	ListCell   *lc;
+	Oid familyoid;
+	Oid intype;
+	char *classname;
+	HeapTuple familytup;
+	char *family;
+	CatCList *oprlist;
+	CatCList *proclist;
+	List *groups;
+	ListCell *lc;
 	OpFamilyOpFuncGroup *own = NULL;
-	List	   *types = NIL;
-	int			wanted;
+	List *types = NIL;
+	int wanted;
 
 	classtup = SearchSysCache1(CLAOID, ObjectIdGetDatum(opclassoid));
 	if (!HeapTupleIsValid(classtup))
@@ -117,7 +118,7 @@ nm_validate(Oid opclassoid)
 	for (int i = 0; i < proclist->n_members; i++)
 	{
 		Form_pg_amproc proc = (Form_pg_amproc) GETSTRUCT(&proclist->members[i]->tuple);
-		bool		known;
+		bool known;
 
 		if (check_function(proc, &known))
 			continue;
@@ -151,7 +152,7 @@ nm_validate(Oid opclassoid)
 	 */
 	groups = identify_opfamily_groups(oprlist, proclist);
 	wanted = 0;
-	foreach(lc, groups)
+	foreach (lc, groups)
 	{
 		OpFamilyOpFuncGroup *group = (OpFamilyOpFuncGroup *) lfirst(lc);
 
@@ -200,10 +201,17 @@ nm_validate(Oid opclassoid)
 void
 nm_adjustmembers(Oid opfamilyoid, Oid opclassoid, List *operators, List *functions)
 {
-	Oid			amoid = InvalidOid;
-	Oid			intype = InvalidOid;
-	HeapTuple	tup;
-	ListCell   *lc;
+	Oid amoid = InvalidOid;
+	Oid intype = InvalidOid;
+	HeapTuple tup;
+	ListCell *lc;
+
+	if (OidIsValid(opclassoid))
+	{
+		/* CREATE OPERATOR CLASS has just made the row, maybe the family's too */
+		CommandCounterIncrement();
+		intype = get_opclass_input_type(opclassoid);
+	}
 
 	tup = SearchSysCache1(OPFAMILYOID, ObjectIdGetDatum(opfamilyoid));
 	if (!HeapTupleIsValid(tup))
@@ -211,14 +219,7 @@ nm_adjustmembers(Oid opfamilyoid, Oid opclassoid, List *operators, List *functio
 	amoid = ((Form_pg_opfamily) GETSTRUCT(tup))->opfmethod;
 	ReleaseSysCache(tup);
 
-	if (OidIsValid(opclassoid))
-	{
-		/* CREATE OPERATOR CLASS has just made the row */
-		CommandCounterIncrement();
-		intype = get_opclass_input_type(opclassoid);
-	}
-
-	foreach(lc, list_concat_copy(operators, functions))
+	foreach (lc, list_concat_copy(operators, functions))
 	{
 		OpFamilyMember *member = (OpFamilyMember *) lfirst(lc);
 

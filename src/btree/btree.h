@@ -313,8 +313,9 @@ extern NmStatus nm_tree_vacuum(NmTree *tree, NmVacuum *vac);
  * Relocate leaves (level 0) or inner pages in parent order; calls no
  * comparator, so a process without the index's types can run it.  want() is
  * asked for every page of that level, with nothing held, and gives the target
- * arena or -1.  Works through at most max_pages relocations per call; *job
- * keeps the position, done is set at the end.  No system call under a lock.
+ * arena or -1.  A call ends at the first parent page after max_pages
+ * relocations (so up to 222 more); *job keeps the position, done is set at the
+ * end.  No system call under a lock.
  */
 typedef struct NmRelocate
 {

@@ -321,13 +321,16 @@ bool
 nm_batch_unremoved(NmTree *tree, const NmBatch *batch)
 {
 	NmPage	   *p = nm_page(tree, batch->leaf);
-	bool		same;
-	uint64_t	v;
+	bool		same = false;
 
 	nm_epoch_enter(tree->pool);
-	v = nm_page_read_begin(p);
 	/* freed pages of a detached tree keep their content: ask the root first */
-	same = nm_root_word(tree) != 0 && same_leaf(tree, p, batch) && nm_page_validate(p, v);
+	if (nm_root_word(tree) != 0 && nm_pool_backed(tree->pool, batch->leaf))
+	{
+		uint64_t	v = nm_page_read_begin(p);
+
+		same = same_leaf(tree, p, batch) && nm_page_validate(p, v);
+	}
 	nm_epoch_exit(tree->pool);
 	return same;
 }
@@ -362,14 +365,19 @@ int
 nm_tree_kill(NmTree *tree, const NmBatch *batch, const int *idx, int n)
 {
 	NmPage	   *p = nm_page(tree, batch->leaf);
-	uint64_t	v;
+	uint64_t	v = 0;
 	int			marked = 0;
+	bool		same = false;
 
 	if (n <= 0)
 		return 0;
 	nm_epoch_enter(tree->pool);
-	v = nm_page_read_begin(p);
-	if (nm_root_word(tree) != 0 && same_leaf(tree, p, batch) && nm_page_upgrade(p, v))
+	if (nm_root_word(tree) != 0 && nm_pool_backed(tree->pool, batch->leaf))
+	{
+		v = nm_page_read_begin(p);
+		same = same_leaf(tree, p, batch);
+	}
+	if (same && nm_page_upgrade(p, v))
 	{
 		for (int k = 0; k < n; k++)
 		{

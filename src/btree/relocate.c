@@ -17,6 +17,7 @@
  *-------------------------------------------------------------------------
  */
 #include "btree/page.h"
+#include "btree/walk.h"
 
 typedef struct NmChildren
 {
@@ -92,8 +93,13 @@ read_children(NmTree *tree, NmPageNo no, int level, NmChildren *c)
 		uint64_t	v;
 
 		nm_epoch_enter(tree->pool);
+		if (nm_root_word(tree) == 0 || !nm_pool_backed(tree->pool, no))
+		{
+			nm_epoch_exit(tree->pool);
+			return false;
+		}
 		v = nm_page_read_begin(p);
-		if (nm_root_word(tree) == 0 || !racy_is(tree, p, no, level))
+		if (!racy_is(tree, p, no, level))
 		{
 			nm_epoch_exit(tree->pool);
 			return false;
@@ -354,9 +360,11 @@ nm_tree_relocate(NmTree *tree, NmRelocate *job)
 	if (nm_root_level(word) == job->level)
 	{
 		NmPageNo	no = nm_root_page(word);
+		NmPage		root;
 
 		/* pages beside it that have no parent yet wait for the next round */
-		(void) relocate_one(tree, job, NM_NO_PAGE, 0, no, 0);
+		if (nm_page_snapshot(tree, no, job->level, &root, NULL) == NM_OK)
+			(void) relocate_one(tree, job, NM_NO_PAGE, 0, no, root.lid);
 		job->done = true;
 		return NM_OK;
 	}

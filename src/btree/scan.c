@@ -162,7 +162,8 @@ follow_hint(NmScan *scan, NmPos *pos)
 	nm_epoch_enter(tree->pool);
 	old = nm_page(tree, scan->hint_page);
 	/* freed pages of a detached tree keep their versions: ask the root first */
-	if (nm_root_word(tree) != 0 && nm_page_validate(old, scan->hint_version))
+	if (nm_root_word(tree) != 0 && nm_pool_backed(tree->pool, scan->hint_page) &&
+		nm_page_validate(old, scan->hint_version))
 	{
 		pos->no = scan->hint_next;
 		pos->page = nm_page(tree, pos->no);

@@ -357,7 +357,7 @@ nm_bufmove_follow(NmSketch *sketch, NmPolicyParams *params, int64 *budget)
 		return false;
 
 	nitems = 0;
-	while (follow.cursor < nm_buffer_count() && *budget > 0)
+	while (follow.cursor < nm_buffer_count() && *budget > 0 && !tuner.over)
 	{
 		int n = nm_buffers_scan(&follow.cursor, &follow.rel, info, lengthof(info));
 

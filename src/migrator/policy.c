@@ -33,11 +33,11 @@ nm_policy_defaults(NmPolicyParams *params, int nnodes)
 {
 	memset(params, 0, sizeof(*params));
 	params->nnodes = nnodes;
-	params->half_life = 10;
+	params->half_life = 20;
 	params->min_samples = 4;
 	params->majority = 0.6;
 	params->rounds = 2;
-	params->horizon = 300;
+	params->horizon = 1800;
 	params->misses = 2;
 	params->imbalance = 0.1;
 	params->rest = 10;

@@ -39,6 +39,7 @@ nm_tuner_feedback(NmTuner *tuner, const NmMoveStats *delta, int batch_used, doub
 	double pause;
 
 	tuner->pause_ms = 0;
+	tuner->over = false;
 	if (worked <= 0 || batch_used <= 0)
 		return 0;
 
@@ -62,8 +63,12 @@ nm_tuner_feedback(NmTuner *tuner, const NmMoveStats *delta, int batch_used, doub
 		if (tuner->batch > NM_TUNER_BATCH_MIN)
 		{
 			tuner->batch /= 2;
+			if (tuner->batch < NM_TUNER_BATCH_MIN)
+				tuner->batch = NM_TUNER_BATCH_MIN;
 			tuner->shrinks++;
 		}
+		else
+			tuner->over = true;
 		tuner->calm = 0;
 		return pause;
 	}

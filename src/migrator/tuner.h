@@ -6,9 +6,12 @@
  * Batch is the number of pages the kernel makes unreachable at once, so it is
  * the longest time a query can be stopped by a move.  Throughput hardly gains
  * above 32 while pauses grow in proportion: start at 32, halve when a pause
- * was too long, grow slowly while pauses are cheap, stay within 8..128 on the
- * way up.  Mode starts at async; sync_light is tried when many pages stay
- * busy, because only then can waiting for a page pay.  Pure C.
+ * was too long, grow slowly while pauses are cheap, stay within 8..128: below
+ * 8 the cost of a call dominates and pauses don't get shorter.  If they are
+ * too long even so, "over" tells the caller to move less at a time.
+ *
+ * Mode starts at async; sync_light is tried when many pages stay busy, because
+ * only then can waiting for a page pay.  Pure C.
  *
  * IDENTIFICATION
  *	  src/migrator/tuner.h
@@ -20,7 +23,7 @@
 
 #include "mover/mover.h"
 
-#define NM_TUNER_BATCH_MIN 1
+#define NM_TUNER_BATCH_MIN 8
 #define NM_TUNER_BATCH_MAX 128
 
 typedef struct NmTuner
@@ -31,6 +34,7 @@ typedef struct NmTuner
 	double busy_share; /* moving average, 0..1 */
 	double pause_ms;   /* estimate from the last call */
 	double worst_ms;   /* worst estimate since start */
+	bool over;		   /* the last pause was too long and the batch can't shrink */
 	uint64_t shrinks,
 		grows;
 } NmTuner;

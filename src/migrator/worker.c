@@ -291,6 +291,7 @@ decide_and_move(double now)
 	bool buffers;
 	int64 budget;
 	int64 given;
+	NmTuner *tuner = nm_bufmove_tuner();
 	int n;
 
 	refresh_allowed(now);
@@ -301,6 +302,7 @@ decide_and_move(double now)
 	else
 		n = nm_policy_affinity(&sketch, &params, proposals, MAX_PROPOSALS);
 
+	tuner->over = false;
 	given = budget = Min(tokens, (int64) ROUND_BYTES);
 
 	/* Trees first: they are small, cheap to move and used by every lookup. */
@@ -318,7 +320,7 @@ decide_and_move(double now)
 		if (proposals[i].key.kind == NM_PLACE_CHUNK ||
 			nm_bufmove_node_full(proposals[i].to, now))
 			continue;
-		if (budget <= 0 || seconds_now() > stop)
+		if (budget <= 0 || tuner->over || seconds_now() > stop)
 		{
 			more = true;
 			break;
@@ -482,10 +484,10 @@ nap(int errors)
 {
 	if (errors > 0)
 		return Min((long) ERROR_PAUSE_MS << Min(errors - 1, 10), ERROR_PAUSE_MAX_MS);
-	if (work_left && tokens > 0)
+	if (work_left && tokens > 0 && !nm_bufmove_tuner()->over)
 		return 0;
 	if (work_left)
-		return Min(nm_naptime, 100); /* the budget fills up meanwhile */
+		return Min(nm_naptime, 100); /* budget fills up, queries go on */
 	if (drained_late)
 		return Min(Max(nm_naptime / 4, DRAIN_MIN_MS), nm_naptime);
 	return nm_naptime;

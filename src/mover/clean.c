@@ -19,14 +19,14 @@
 #include <errno.h>
 #include <string.h>
 
-typedef int (*ItemCmp) (const NmMoveItem *a, const NmMoveItem *b, size_t page_size);
+typedef int (*ItemCmp)(const NmMoveItem *a, const NmMoveItem *b, size_t page_size);
 
 /* By page; an entry marked as duplicate after the one it repeats. */
 static int
 by_page(const NmMoveItem *a, const NmMoveItem *b, size_t page_size)
 {
-	uintptr_t	pa = (uintptr_t) page_of(a->addr, page_size);
-	uintptr_t	pb = (uintptr_t) page_of(b->addr, page_size);
+	uintptr_t pa = (uintptr_t) page_of(a->addr, page_size);
+	uintptr_t pb = (uintptr_t) page_of(b->addr, page_size);
 
 	if (pa != pb)
 		return pa < pb ? -1 : 1;
@@ -45,8 +45,8 @@ rank(const NmMoveItem *item)
 static int
 by_target(const NmMoveItem *a, const NmMoveItem *b, size_t page_size)
 {
-	int			ra = rank(a),
-				rb = rank(b);
+	int ra = rank(a),
+		rb = rank(b);
 
 	if (ra != rb)
 		return ra - rb;
@@ -67,7 +67,7 @@ sort_items(NmMoveItem *items, size_t n, ItemCmp cmp, size_t page_size, NmMoveIte
 {
 	NmMoveItem *from = items,
 			   *to = tmp;
-	bool		sorted = true;
+	bool sorted = true;
 
 	for (size_t i = 1; i < n && sorted; i++)
 		sorted = cmp(&items[i - 1], &items[i], page_size) <= 0;
@@ -80,11 +80,11 @@ sort_items(NmMoveItem *items, size_t n, ItemCmp cmp, size_t page_size, NmMoveIte
 
 		for (size_t lo = 0; lo < n; lo += 2 * width)
 		{
-			size_t		mid = lo + width < n ? lo + width : n;
-			size_t		hi = mid + width < n ? mid + width : n;
-			size_t		a = lo,
-						b = mid,
-						k = lo;
+			size_t mid = lo + width < n ? lo + width : n;
+			size_t hi = mid + width < n ? mid + width : n;
+			size_t a = lo,
+				   b = mid,
+				   k = lo;
 
 			while (a < mid && b < hi)
 				to[k++] = cmp(&from[b], &from[a], page_size) < 0 ? from[b++] : from[a++];
@@ -109,7 +109,7 @@ size_t
 nm_clean_list(const NmTopology *topo, NmMoveItem *items, size_t n,
 			  size_t page_size, NmMoveItem *tmp, size_t *nrefused)
 {
-	size_t		nwork = 0;
+	size_t nwork = 0;
 
 	*nrefused = 0;
 	for (size_t i = 0; i < n; i++)
@@ -118,7 +118,7 @@ nm_clean_list(const NmTopology *topo, NmMoveItem *items, size_t n,
 
 	for (size_t i = 0; i < n; i++)
 	{
-		int			pos;
+		int pos;
 
 		if (i > 0 && page_of(items[i].addr, page_size) == page_of(items[i - 1].addr, page_size))
 		{

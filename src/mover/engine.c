@@ -18,10 +18,10 @@
 #include <string.h>
 
 /* Calls in a row that a signal ended before their first entry. */
-#define MAX_IDLE	16
+#define MAX_IDLE 16
 
 /* In status[] before a call: the kernel stored nothing for this entry. */
-#define NOT_STORED	INT32_MIN
+#define NOT_STORED INT32_MIN
 
 /* Resolve all that is left with one errno. */
 static void
@@ -45,7 +45,7 @@ load_addrs(MoveWork *w, size_t n)
 static size_t
 query_and_drop(MoveWork *w, NmEngine engine, size_t n)
 {
-	size_t		left = 0;
+	size_t left = 0;
 
 	load_addrs(w, n);
 	nm_query_chunk(w, engine, n);
@@ -69,20 +69,20 @@ static void
 chunk_move_pages2(MoveWork *w, size_t n, int target)
 {
 	const NmMoveOptions *opt = w->opt;
-	NmMode		mode = opt->mode == NM_MODE_AUTO ? NM_MODE_SYNC : opt->mode;
+	NmMode mode = opt->mode == NM_MODE_AUTO ? NM_MODE_SYNC : opt->mode;
 	unsigned int flags = NM_MP2_PAGE_CACHE;
-	bool		again = mode != NM_MODE_ASYNC;
+	bool again = mode != NM_MODE_ASYNC;
 
 	if (opt->all_mappers && w->caps->cap_sys_nice)
 		flags |= NM_MP2_MOVE_ALL;
 	if (mode == NM_MODE_ASYNC)
-		flags |= NM_MP2_NO_DRAIN;	/* a background mover comes back anyway */
+		flags |= NM_MP2_NO_DRAIN; /* a background mover comes back anyway */
 
 	while (n > 0)
 	{
-		size_t		done = 0,
-					kept = 0;
-		int			idle = 0;
+		size_t done = 0,
+			   kept = 0;
+		int idle = 0;
 
 		for (size_t i = 0; i < n; i++)
 		{
@@ -91,18 +91,17 @@ chunk_move_pages2(MoveWork *w, size_t n, int target)
 		}
 		while (done < n)
 		{
-			NmMp2Args	args = {
+			NmMp2Args args = {
 				.pages = (uint64_t) (uintptr_t) (w->addr64 + done),
 				.nodes = (uint64_t) (uintptr_t) (w->node + done),
 				.status = (uint64_t) (uintptr_t) (w->status + done),
 				.nr_pages = n - done,
 				.mode = (uint64_t) mode,
-				.nr_max_batched_migration = (uint64_t) opt->batch
-			};
-			long		r;
-			uint64_t	migrated,
-						nomem = 0,
-						failed = 0;
+				.nr_max_batched_migration = (uint64_t) opt->batch};
+			long r;
+			uint64_t migrated,
+				nomem = 0,
+				failed = 0;
 
 			r = nm_sys->move_pages2(w->caps->move_pages2_number, &args, sizeof(args), flags);
 			w->stats->calls++;
@@ -141,7 +140,7 @@ chunk_move_pages2(MoveWork *w, size_t n, int target)
 			for (size_t i = done; i < done + (size_t) r; i++)
 			{
 				NmMoveItem *item = w->todo[i];
-				int			st = w->status[i];
+				int st = w->status[i];
 
 				failed += st < 0;
 				nomem += st == -ENOMEM;
@@ -188,11 +187,11 @@ chunk_move_pages2(MoveWork *w, size_t n, int target)
 static size_t
 stock_call(MoveWork *w, size_t n, int target)
 {
-	int			flags = NM_MPOL_MF_MOVE;
-	bool		stored = false;
-	size_t		left = 0,
-				asked = 0;
-	long		r;
+	int flags = NM_MPOL_MF_MOVE;
+	bool stored = false;
+	size_t left = 0,
+		   asked = 0;
+	long r;
 
 	if (w->opt->all_mappers && w->caps->cap_sys_nice)
 		flags = NM_MPOL_MF_MOVE_ALL;
@@ -224,7 +223,7 @@ stock_call(MoveWork *w, size_t n, int target)
 	for (size_t i = 0; i < n; i++)
 	{
 		NmMoveItem *item = w->todo[i];
-		int			st = w->status[i];
+		int st = w->status[i];
 
 		if (st != NOT_STORED)
 			stored = true;
@@ -234,7 +233,7 @@ stock_call(MoveWork *w, size_t n, int target)
 		{
 			w->todo[left] = item;
 			w->addr[left] = w->addr[i];
-			w->node[left++] = st;	/* kept across the query */
+			w->node[left++] = st; /* kept across the query */
 		}
 	}
 	if (left == 0)
@@ -248,8 +247,8 @@ stock_call(MoveWork *w, size_t n, int target)
 	for (size_t i = 0; i < left; i++)
 	{
 		NmMoveItem *item = w->todo[i];
-		int			said = w->node[i];
-		int			now = w->status[i];
+		int said = w->node[i];
+		int now = w->status[i];
 
 		if (now == target)
 			nm_resolve(w, item, now, true);
@@ -276,12 +275,12 @@ chunk_move_pages(MoveWork *w, size_t n, int target)
 
 	for (;;)
 	{
-		size_t		left = stock_call(w, n, target);
+		size_t left = stock_call(w, n, target);
 
 		if (left == 0)
 			return;
 		if (left == n)
-			break;				/* no progress */
+			break; /* no progress */
 		n = left;
 		if (!nm_tick(w))
 			return;
@@ -308,7 +307,7 @@ chunk_move_pages(MoveWork *w, size_t n, int target)
 void
 nm_engine_chunk(MoveWork *w, size_t n, int target)
 {
-	NmEngine	engine = w->opt->engine;
+	NmEngine engine = w->opt->engine;
 
 	if (w->refused)
 	{

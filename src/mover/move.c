@@ -17,7 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define ALIGN8(x)	(((x) + 7) & ~(size_t) 7)
+#define ALIGN8(x) (((x) + 7) & ~(size_t) 7)
 
 static size_t
 work_cap(size_t n)
@@ -28,20 +28,20 @@ work_cap(size_t n)
 size_t
 nm_move_scratch_size(size_t n)
 {
-	size_t		cap = work_cap(n);
+	size_t cap = work_cap(n);
 
 	return ALIGN8(n * sizeof(NmMoveItem)) +
-		2 * ALIGN8(cap * sizeof(void *)) +	/* todo, addr */
-		ALIGN8(cap * sizeof(uint64_t)) +	/* addr64 */
-		ALIGN8(cap * sizeof(void *)) +	/* qaddr */
-		4 * ALIGN8(cap * sizeof(int)) + /* node, status, qpos, qstatus */
-		2 * ALIGN8(cap + 8);	/* present, vec */
+		   2 * ALIGN8(cap * sizeof(void *)) + /* todo, addr */
+		   ALIGN8(cap * sizeof(uint64_t)) +	  /* addr64 */
+		   ALIGN8(cap * sizeof(void *)) +	  /* qaddr */
+		   4 * ALIGN8(cap * sizeof(int)) +	  /* node, status, qpos, qstatus */
+		   2 * ALIGN8(cap + 8);				  /* present, vec */
 }
 
 static void *
 carve(char **p, size_t bytes)
 {
-	void	   *r = *p;
+	void *r = *p;
 
 	*p += ALIGN8(bytes);
 	return r;
@@ -51,7 +51,7 @@ void
 nm_work_init(MoveWork *w, const NmMoverCaps *caps, const NmMoveOptions *opt,
 			 NmMoveStats *stats, size_t n, void *scratch)
 {
-	char	   *p = scratch;
+	char *p = scratch;
 
 	memset(w, 0, sizeof(*w));
 	w->caps = caps;
@@ -93,7 +93,7 @@ nm_resolve(MoveWork *w, NmMoveItem *item, int status, bool moved)
 	}
 	if (status >= 0)
 	{
-		stats->failed++;		/* on a node, but another one */
+		stats->failed++; /* on a node, but another one */
 		return;
 	}
 	switch (-status)
@@ -136,8 +136,8 @@ nm_tick(MoveWork *w)
 static size_t
 chunk_entries(const NmMoveOptions *opt, size_t cap)
 {
-	size_t		by_bytes = CHUNK_BYTES / opt->page_size;
-	size_t		n;
+	size_t by_bytes = CHUNK_BYTES / opt->page_size;
+	size_t n;
 
 	if (by_bytes == 0)
 		by_bytes = 1;
@@ -162,11 +162,11 @@ nm_move(const NmMoverCaps *caps, const NmTopology *topo,
 		NmMoveItem *items, size_t n,
 		const NmMoveOptions *opt, NmMoveStats *stats, void *scratch)
 {
-	MoveWork	w;
-	size_t		nwork,
-				nrefused,
-				step;
-	bool		complete = true;
+	MoveWork w;
+	size_t nwork,
+		nrefused,
+		step;
+	bool complete = true;
 
 	if (n == 0)
 		return true;
@@ -181,7 +181,7 @@ nm_move(const NmMoverCaps *caps, const NmTopology *topo,
 	step = chunk_entries(opt, w.cap);
 	for (size_t i = 0; i < nwork && !w.stopped;)
 	{
-		size_t		len = 0;
+		size_t len = 0;
 
 		/* One target per chunk: see clean.c. */
 		while (i + len < nwork && len < step && items[i + len].node == items[i].node)

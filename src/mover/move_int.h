@@ -21,44 +21,44 @@
 #include "sys.h"
 
 /* Entries of one system call at most; also the largest batch. */
-#define CHUNK_MAX		NM_BATCH_MAX
+#define CHUNK_MAX NM_BATCH_MAX
 
 /* Bytes moved between two ticks, as a bound on the wait for a cancel. */
-#define CHUNK_BYTES		(32 * 1024 * 1024)
+#define CHUNK_BYTES (32 * 1024 * 1024)
 
 /*
  * Values of NmMoveItem.status while a request is under way.  The kernel stores
  * errnos and nodes only, so these can't be met in an answer.
  */
-#define ST_PENDING		INT32_MIN
-#define ST_DUPLICATE	(INT32_MIN + 1)
+#define ST_PENDING INT32_MIN
+#define ST_DUPLICATE (INT32_MIN + 1)
 
 typedef struct MoveWork
 {
 	const NmMoverCaps *caps;
 	const NmMoveOptions *opt;
 	NmMoveStats *stats;
-	uint64_t	start_ns;
-	double		start_ms;		/* stats->elapsed_ms at the start */
-	bool		stopped;		/* tick said so */
-	int			refused;		/* errno by which the kernel refuses every move
+	uint64_t start_ns;
+	double start_ms; /* stats->elapsed_ms at the start */
+	bool stopped;	 /* tick said so */
+	int refused;	 /* errno by which the kernel refuses every move
 								 * of this process, 0 = none so far */
-	int			full_node;		/* node that had no free page for a whole call,
+	int full_node;	 /* node that had no free page for a whole call,
 								 * -1 = none: no use to try it again */
 
 	/* scratch */
-	NmMoveItem *sort;			/* as many as items */
-	size_t		cap;			/* length of the arrays below */
-	NmMoveItem **todo;			/* items of the chunk not resolved yet */
-	void	  **addr;			/* arguments and answers of a call */
-	uint64_t   *addr64;			/* move_pages2 wants 64 bits on any machine */
-	int		   *node;
-	int		   *status;
-	void	  **qaddr;			/* the same inside a query, whose entries are */
-	int		   *qpos;			/* some of addr[]: addr[qpos[k]] == qaddr[k] */
-	int		   *qstatus;
-	unsigned char *present;		/* PRESENT_* by entry of addr */
-	unsigned char *vec;			/* mincore's answer */
+	NmMoveItem *sort;  /* as many as items */
+	size_t cap;		   /* length of the arrays below */
+	NmMoveItem **todo; /* items of the chunk not resolved yet */
+	void **addr;	   /* arguments and answers of a call */
+	uint64_t *addr64;  /* move_pages2 wants 64 bits on any machine */
+	int *node;
+	int *status;
+	void **qaddr; /* the same inside a query, whose entries are */
+	int *qpos;	  /* some of addr[]: addr[qpos[k]] == qaddr[k] */
+	int *qstatus;
+	unsigned char *present; /* PRESENT_* by entry of addr */
+	unsigned char *vec;		/* mincore's answer */
 } MoveWork;
 
 static inline void *
@@ -84,4 +84,4 @@ extern void nm_work_init(MoveWork *w, const NmMoverCaps *caps, const NmMoveOptio
 extern void nm_resolve(MoveWork *w, NmMoveItem *item, int status, bool moved);
 extern bool nm_tick(MoveWork *w);
 
-#endif							/* NM_MOVE_INT_H */
+#endif /* NM_MOVE_INT_H */

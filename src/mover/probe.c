@@ -31,11 +31,11 @@
 static int
 read_number(const char *root, const char *path, long *value)
 {
-	char		name[PATH_MAX];
-	char		buf[64];
-	char	   *end;
-	ssize_t		len;
-	int			fd;
+	char name[PATH_MAX];
+	char buf[64];
+	char *end;
+	ssize_t len;
+	int fd;
 
 	if (snprintf(name, sizeof(name), "%s%s", root, path) >= (int) sizeof(name))
 		return -ENAMETOOLONG;
@@ -47,7 +47,7 @@ read_number(const char *root, const char *path, long *value)
 	while (len < 0 && errno == EINTR);
 	if (len < 0)
 	{
-		int			e = errno;
+		int e = errno;
 
 		close(fd);
 		return -e;
@@ -69,10 +69,10 @@ read_number(const char *root, const char *path, long *value)
 static void
 probe_move_pages2(NmMoverCaps *caps, const char *root)
 {
-	long		abi,
-				number,
-				r;
-	int			e;
+	long abi,
+		number,
+		r;
+	int e;
 
 	caps->move_pages2 = false;
 	caps->move_pages2_number = -1;
@@ -113,10 +113,10 @@ probe_move_pages2(NmMoverCaps *caps, const char *root)
 void
 nm_mover_probe(NmMoverCaps *caps, const char *root)
 {
-	void	   *page;
-	long		value;
-	int			status = 0;
-	long		r;
+	void *page;
+	long value;
+	int status = 0;
+	long r;
 
 	memset(caps, 0, sizeof(*caps));
 	caps->os_page_size = (size_t) sysconf(_SC_PAGESIZE);
@@ -152,12 +152,11 @@ nm_mover_probe(NmMoverCaps *caps, const char *root)
 		caps->cap_sys_nice = nm_sys->move_pages(1, &page, NULL, &status, NM_MPOL_MF_MOVE_ALL) >= 0;
 	else if (caps->move_pages2)
 	{
-		uint64_t	addr = (uint64_t) (uintptr_t) page;
-		NmMp2Args	args = {
+		uint64_t addr = (uint64_t) (uintptr_t) page;
+		NmMp2Args args = {
 			.pages = (uint64_t) (uintptr_t) &addr,
 			.status = (uint64_t) (uintptr_t) &status,
-			.nr_pages = 1
-		};
+			.nr_pages = 1};
 
 		caps->cap_sys_nice = nm_sys->move_pages2(caps->move_pages2_number, &args, sizeof(args),
 												 NM_MP2_MOVE_ALL) >= 0;

@@ -23,17 +23,17 @@
 #include <errno.h>
 #include <string.h>
 
-#define PRESENT_NO		0
-#define PRESENT_YES		1
-#define PRESENT_UNKNOWN	2		/* ask the kernel, but don't touch */
+#define PRESENT_NO 0
+#define PRESENT_YES 1
+#define PRESENT_UNKNOWN 2 /* ask the kernel, but don't touch */
 
 /* Entries of one query call: bounds the time without a tick. */
-#define QUERY_CHUNK		1024
+#define QUERY_CHUNK 1024
 
 static int
 presence_of(MoveWork *w, void *addr)
 {
-	int			r = nm_sys->mincore(addr, w->caps->os_page_size, w->vec);
+	int r = nm_sys->mincore(addr, w->caps->os_page_size, w->vec);
 
 	if (r == 0)
 		return (w->vec[0] & 1) ? PRESENT_YES : PRESENT_NO;
@@ -47,7 +47,7 @@ presence_of(MoveWork *w, void *addr)
 static void
 find_present(MoveWork *w, size_t n)
 {
-	size_t		page = w->caps->os_page_size;
+	size_t page = w->caps->os_page_size;
 
 	if (w->opt->hugetlb)
 	{
@@ -58,8 +58,8 @@ find_present(MoveWork *w, size_t n)
 
 	for (size_t i = 0; i < n;)
 	{
-		size_t		len = 1;
-		int			r;
+		size_t len = 1;
+		int r;
 
 		while (w->opt->page_size == page && i + len < n &&
 			   (char *) w->addr[i + len] == (char *) w->addr[i] + len * page)
@@ -88,21 +88,20 @@ find_present(MoveWork *w, size_t n)
 static void
 query_move_pages2(MoveWork *w, size_t n)
 {
-	size_t		done = 0;
-	int			idle = 0;
+	size_t done = 0;
+	int idle = 0;
 
 	for (size_t i = 0; i < n; i++)
 		w->addr64[i] = (uint64_t) (uintptr_t) w->addr[i];
 
 	while (done < n)
 	{
-		NmMp2Args	args = {
+		NmMp2Args args = {
 			.pages = (uint64_t) (uintptr_t) (w->addr64 + done),
 			.status = (uint64_t) (uintptr_t) (w->status + done),
-			.nr_pages = n - done
-		};
-		long		r = nm_sys->move_pages2(w->caps->move_pages2_number, &args, sizeof(args),
-											NM_MP2_PAGE_CACHE | NM_MP2_NO_DRAIN);
+			.nr_pages = n - done};
+		long r = nm_sys->move_pages2(w->caps->move_pages2_number, &args, sizeof(args),
+									 NM_MP2_PAGE_CACHE | NM_MP2_NO_DRAIN);
 
 		if (r > 0)
 		{
@@ -121,8 +120,8 @@ query_move_pages2(MoveWork *w, size_t n)
 static void
 query_move_pages(MoveWork *w, size_t n)
 {
-	size_t		m = 0;
-	long		r = 0;
+	size_t m = 0;
+	long r = 0;
 
 	find_present(w, n);
 	for (size_t i = 0; i < n; i++)
@@ -178,14 +177,13 @@ nm_query_nodes(const NmMoverCaps *caps, void *const *addrs, size_t n,
 			   int32_t *status, const NmMoveOptions *opt, void *scratch)
 {
 	NmMoveStats unused = {0};
-	MoveWork	w;
-	NmEngine	engine = nm_mover_choose(caps, opt->engine == NM_ENGINE_OFF ?
-										 NM_ENGINE_AUTO : opt->engine);
+	MoveWork w;
+	NmEngine engine = nm_mover_choose(caps, opt->engine == NM_ENGINE_OFF ? NM_ENGINE_AUTO : opt->engine);
 
 	nm_work_init(&w, caps, opt, &unused, n, scratch);
 	for (size_t done = 0; done < n;)
 	{
-		size_t		len = n - done < QUERY_CHUNK ? n - done : QUERY_CHUNK;
+		size_t len = n - done < QUERY_CHUNK ? n - done : QUERY_CHUNK;
 
 		for (size_t i = 0; i < len; i++)
 			w.addr[i] = page_of(addrs[done + i], opt->page_size);

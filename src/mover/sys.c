@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 /* get_mempolicy(2) flags */
-#define MPOL_F_NODE_FLAG	(1 << 0)
-#define MPOL_F_ADDR_FLAG	(1 << 1)
+#define MPOL_F_NODE_FLAG (1 << 0)
+#define MPOL_F_ADDR_FLAG (1 << 1)
 
 static inline long
 result(long r)
@@ -67,8 +67,8 @@ static int
 sys_get_mempolicy(void *addr)
 {
 #ifdef SYS_get_mempolicy
-	int			node = -1;
-	long		r;
+	int node = -1;
+	long r;
 
 	r = result(syscall(SYS_get_mempolicy, &node, NULL, 0, addr,
 					   MPOL_F_NODE_FLAG | MPOL_F_ADDR_FLAG));

@@ -30,29 +30,29 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PLACES_TTL_NS	(UINT64_C(10) * 1000 * 1000 * 1000)
-#define NO_LIMIT		(UINT64_C(1) << 62)
+#define PLACES_TTL_NS (UINT64_C(10) * 1000 * 1000 * 1000)
+#define NO_LIMIT (UINT64_C(1) << 62)
 
 /* A place in a hierarchy: mount point, and the path below it ("" = itself). */
 typedef struct Place
 {
-	bool		found;
-	char		mount[PATH_MAX];
-	char		below[PATH_MAX];
+	bool found;
+	char mount[PATH_MAX];
+	char below[PATH_MAX];
 } Place;
 
 /* Read a small file, cut at buflen - 1; returns false if it can't be read. */
 static bool
 slurp(const char *path, char *buf, size_t buflen)
 {
-	size_t		len = 0;
-	int			fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t len = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return false;
 	while (len < buflen - 1)
 	{
-		ssize_t		n = read(fd, buf + len, buflen - 1 - len);
+		ssize_t n = read(fd, buf + len, buflen - 1 - len);
 
 		if (n <= 0)
 			break;
@@ -67,7 +67,7 @@ slurp(const char *path, char *buf, size_t buflen)
 static bool
 has_word(const char *list, const char *word)
 {
-	size_t		len = strlen(word);
+	size_t len = strlen(word);
 
 	for (const char *p = list; (p = strstr(p, word)) != NULL; p += len)
 		if ((p == list || p[-1] == ',') && (p[len] == '\0' || p[len] == ',' || p[len] == '\n'))
@@ -81,10 +81,10 @@ has_word(const char *list, const char *word)
 static bool
 own_path(const char *root, bool v2, char *path, size_t pathlen)
 {
-	char		name[PATH_MAX];
-	char		line[PATH_MAX + 256];
-	FILE	   *f;
-	bool		found = false;
+	char name[PATH_MAX];
+	char line[PATH_MAX + 256];
+	FILE *f;
+	bool found = false;
 
 	snprintf(name, sizeof(name), "%s/proc/self/cgroup", root);
 	f = fopen(name, "re");
@@ -92,8 +92,8 @@ own_path(const char *root, bool v2, char *path, size_t pathlen)
 		return false;
 	while (!found && fgets(line, sizeof(line), f) != NULL)
 	{
-		char	   *controllers = strchr(line, ':');
-		char	   *rest = controllers ? strchr(controllers + 1, ':') : NULL;
+		char *controllers = strchr(line, ':');
+		char *rest = controllers ? strchr(controllers + 1, ':') : NULL;
 
 		if (rest == NULL)
 			continue;
@@ -117,11 +117,11 @@ own_path(const char *root, bool v2, char *path, size_t pathlen)
 static void
 find_place(const char *root, bool v2, Place *place)
 {
-	char		name[PATH_MAX];
-	char		path[PATH_MAX];
-	char	   *line = NULL;
-	size_t		linelen = 0;
-	FILE	   *f;
+	char name[PATH_MAX];
+	char path[PATH_MAX];
+	char *line = NULL;
+	size_t linelen = 0;
+	FILE *f;
 
 	place->found = false;
 	if (!own_path(root, v2, path, sizeof(path)))
@@ -132,12 +132,12 @@ find_place(const char *root, bool v2, Place *place)
 		return;
 	while (!place->found && getline(&line, &linelen, f) > 0)
 	{
-		char	   *dash = strstr(line, " - ");
-		char		mroot[PATH_MAX];
-		char		mpoint[PATH_MAX];
-		char		type[64];
-		char		super[1024] = "";
-		size_t		rootlen;
+		char *dash = strstr(line, " - ");
+		char mroot[PATH_MAX];
+		char mpoint[PATH_MAX];
+		char type[64];
+		char super[1024] = "";
+		size_t rootlen;
 
 		if (dash == NULL || sscanf(dash, " - %63s %*s %1023s", type, super) < 1)
 			continue;
@@ -165,7 +165,7 @@ find_place(const char *root, bool v2, Place *place)
 static uint64_t
 stat_value(const char *text, const char *field)
 {
-	size_t		len = strlen(field);
+	size_t len = strlen(field);
 
 	for (const char *p = text; (p = strstr(p, field)) != NULL; p += len)
 		if ((p == text || p[-1] == '\n') && p[len] == ' ')
@@ -177,15 +177,15 @@ stat_value(const char *text, const char *field)
 static uint64_t
 group_headroom(const char *dir, bool v2)
 {
-	char		name[2 * PATH_MAX + 64];
-	char		text[8192];
-	uint64_t	limit;
-	uint64_t	usage;
-	uint64_t	cache = 0;
+	char name[2 * PATH_MAX + 64];
+	char text[8192];
+	uint64_t limit;
+	uint64_t usage;
+	uint64_t cache = 0;
 
 	snprintf(name, sizeof(name), "%s/%s", dir, v2 ? "memory.max" : "memory.limit_in_bytes");
 	if (!slurp(name, text, sizeof(text)) || text[0] < '0' || text[0] > '9')
-		return UINT64_MAX;		/* "max" too */
+		return UINT64_MAX; /* "max" too */
 	limit = strtoull(text, NULL, 10);
 	if (limit >= NO_LIMIT)
 		return UINT64_MAX;
@@ -206,9 +206,9 @@ group_headroom(const char *dir, bool v2)
 static uint64_t
 place_headroom(const Place *place, bool v2)
 {
-	char		dir[2 * PATH_MAX];
-	size_t		mountlen;
-	uint64_t	least = UINT64_MAX;
+	char dir[2 * PATH_MAX];
+	size_t mountlen;
+	uint64_t least = UINT64_MAX;
 
 	if (!place->found)
 		return UINT64_MAX;
@@ -216,8 +216,8 @@ place_headroom(const Place *place, bool v2)
 	snprintf(dir, sizeof(dir), "%s%s", place->mount, place->below);
 	for (;;)
 	{
-		uint64_t	here = group_headroom(dir, v2);
-		char	   *slash;
+		uint64_t here = group_headroom(dir, v2);
+		char *slash;
 
 		if (here < least)
 			least = here;
@@ -231,9 +231,9 @@ place_headroom(const Place *place, bool v2)
 uint64_t
 nm_cgroup_headroom_at(const char *root)
 {
-	Place		place;
-	uint64_t	v2;
-	uint64_t	v1;
+	Place place;
+	uint64_t v2;
+	uint64_t v1;
 
 	find_place(root, true, &place);
 	v2 = place_headroom(&place, true);
@@ -248,16 +248,16 @@ nm_cgroup_headroom(void)
 {
 #ifdef NM_IN_POSTGRES
 	static Place place1,
-				place2;
+		place2;
 	static uint64_t found_at = 0;
 #else
 	static __thread Place place1,
-				place2;
+		place2;
 	static __thread uint64_t found_at = 0;
 #endif
-	uint64_t	now = nm_now_ns();
-	uint64_t	v2;
-	uint64_t	v1;
+	uint64_t now = nm_now_ns();
+	uint64_t v2;
+	uint64_t v1;
 
 	if (found_at == 0 || now - found_at > PLACES_TTL_NS)
 	{

@@ -16,4 +16,4 @@
 /* As nm_cgroup_headroom, with /proc and the mounts below root; no memory. */
 extern uint64_t nm_cgroup_headroom_at(const char *root);
 
-#endif							/* NM_CGROUP_INT_H */
+#endif /* NM_CGROUP_INT_H */

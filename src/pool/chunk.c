@@ -35,7 +35,7 @@
 #define MPOL_F_ADDR (1 << 1)
 #endif
 
-int			nm_populate_advice = MADV_POPULATE_WRITE;
+int nm_populate_advice = MADV_POPULATE_WRITE;
 
 /* Pages of a chunk that can be handed out: all but page 0 of arena 0. */
 static inline int
@@ -54,7 +54,7 @@ static inline uint32_t *
 commit_number(const NmPool *pool, int arena, uint32_t chunk)
 {
 	return pool->commit_numbers +
-		(size_t) arena * nm_chunks_per_arena(&pool->config) + chunk;
+		   (size_t) arena * nm_chunks_per_arena(&pool->config) + chunk;
 }
 
 /*
@@ -64,7 +64,7 @@ commit_number(const NmPool *pool, int arena, uint32_t chunk)
 bool
 nm_punch_range(NmPool *pool, size_t offset, size_t len)
 {
-	int			rc;
+	int rc;
 
 	do
 		rc = madvise(pool->base + offset, len, MADV_REMOVE);
@@ -85,8 +85,8 @@ nm_punch_range(NmPool *pool, size_t offset, size_t len)
 static int
 populate(NmPool *pool, size_t offset, size_t len)
 {
-	int			rc;
-	int			saved;
+	int rc;
+	int saved;
 
 	do
 		rc = madvise(pool->base + offset, len, nm_populate_advice);
@@ -114,7 +114,7 @@ static bool
 is_misplaced(NmPool *pool, int arena, const char *addr)
 {
 #ifdef SYS_get_mempolicy
-	int			node = -1;
+	int node = -1;
 
 	if (syscall(SYS_get_mempolicy, &node, NULL, 0UL, addr, MPOL_F_NODE | MPOL_F_ADDR) == 0)
 		return node != pool->nodes[arena];
@@ -130,14 +130,14 @@ is_misplaced(NmPool *pool, int arena, const char *addr)
 NmPageNo
 nm_arena_take(NmPool *pool, int arena)
 {
-	NmArena    *a = nm_arena(pool, arena);
-	uint64_t   *partial = nm_partial(pool, arena);
-	size_t		nwords = nm_partial_words(&pool->config);
+	NmArena *a = nm_arena(pool, arena);
+	uint64_t *partial = nm_partial(pool, arena);
+	size_t nwords = nm_partial_words(&pool->config);
 
 	for (; a->partial_hint < nwords; a->partial_hint++)
 	{
-		uint32_t	index;
-		NmChunk    *chunk;
+		uint32_t index;
+		NmChunk *chunk;
 
 		if (partial[a->partial_hint] == 0)
 			continue;
@@ -146,7 +146,7 @@ nm_arena_take(NmPool *pool, int arena)
 		NM_ASSERT(chunk->nfree > 0 && atomic_load_explicit(&chunk->committed, memory_order_relaxed));
 		for (int w = 0; w < NM_BITMAP_WORDS; w++)
 		{
-			int			bit;
+			int bit;
 
 			if (chunk->free[w] == 0)
 				continue;
@@ -158,7 +158,7 @@ nm_arena_take(NmPool *pool, int arena)
 				a->idle = 0;
 			a->nused++;
 			return (NmPageNo) arena * pool->pages_per_arena +
-				index * NM_CHUNK_PAGES + (uint32_t) (w * 64 + bit);
+				   index * NM_CHUNK_PAGES + (uint32_t) (w * 64 + bit);
 		}
 		NM_ASSERT(!"a chunk counts free pages and has none");
 		break;
@@ -171,24 +171,24 @@ static bool
 release_chunk(NmPool *pool, int arena, uint32_t index)
 {
 	NmPoolShared *shared = pool->shared;
-	NmArena    *a = nm_arena(pool, arena);
-	NmChunk    *chunk = nm_chunk(pool, arena, index);
-	size_t		offset = chunk_offset(pool, arena, index);
-	uint32_t	number = *commit_number(pool, arena, index);
+	NmArena *a = nm_arena(pool, arena);
+	NmChunk *chunk = nm_chunk(pool, arena, index);
+	size_t offset = chunk_offset(pool, arena, index);
+	uint32_t number = *commit_number(pool, arena, index);
 
 	NM_ASSERT(chunk->nfree == chunk_capacity(arena, index));
 
 	/* The next commit must start above every version these pages ever had. */
 	for (int i = 0; i < NM_CHUNK_PAGES; i++)
 	{
-		uint64_t	word = __atomic_load_n((uint64_t *) (pool->base + offset + (size_t) i * NM_PAGE_SIZE),
-										   __ATOMIC_RELAXED);
+		uint64_t word = __atomic_load_n((uint64_t *) (pool->base + offset + (size_t) i * NM_PAGE_SIZE),
+										__ATOMIC_RELAXED);
 
 		if ((word >> NM_COMMIT_SHIFT) > number)
 			number = (uint32_t) (word >> NM_COMMIT_SHIFT);
 	}
 	if (number >= NM_COMMIT_MAX)
-		return false;			/* out of numbers: it stays committed for good */
+		return false; /* out of numbers: it stays committed for good */
 
 	/* before the punch: from then on a reader's touch would allocate a page */
 	atomic_store_explicit(&chunk->committed, false, memory_order_seq_cst);
@@ -219,7 +219,7 @@ release_chunk(NmPool *pool, int arena, uint32_t index)
 bool
 nm_arena_release_idle(NmPool *pool, int arena)
 {
-	NmArena    *a = nm_arena(pool, arena);
+	NmArena *a = nm_arena(pool, arena);
 
 	return a->idle != 0 && release_chunk(pool, arena, a->idle - 1);
 }
@@ -229,15 +229,15 @@ NmPoolError
 nm_arena_commit(NmPool *pool, int arena, int *errno_saved)
 {
 	NmPoolShared *shared = pool->shared;
-	NmArena    *a = nm_arena(pool, arena);
-	uint32_t	nchunks = (uint32_t) nm_chunks_per_arena(&pool->config);
-	NmChunk    *chunk;
-	uint32_t	index;
-	size_t		offset;
-	uint64_t	headroom;
-	uint64_t	version;
-	uint64_t	limit;
-	int			rc;
+	NmArena *a = nm_arena(pool, arena);
+	uint32_t nchunks = (uint32_t) nm_chunks_per_arena(&pool->config);
+	NmChunk *chunk;
+	uint32_t index;
+	size_t offset;
+	uint64_t headroom;
+	uint64_t version;
+	uint64_t limit;
+	int rc;
 
 	while (a->hole_hint < nchunks &&
 		   atomic_load_explicit(&nm_chunk(pool, arena, a->hole_hint)->committed, memory_order_relaxed))
@@ -297,12 +297,12 @@ nm_arena_commit(NmPool *pool, int arena, int *errno_saved)
 void
 nm_page_free_locked(NmPool *pool, NmPageNo page)
 {
-	int			arena = nm_pool_arena_of(pool, page);
-	uint32_t	in_arena = page % pool->pages_per_arena;
-	uint32_t	index = in_arena / NM_CHUNK_PAGES;
-	int			bit = (int) (in_arena % NM_CHUNK_PAGES);
-	NmArena    *a = nm_arena(pool, arena);
-	NmChunk    *chunk;
+	int arena = nm_pool_arena_of(pool, page);
+	uint32_t in_arena = page % pool->pages_per_arena;
+	uint32_t index = in_arena / NM_CHUNK_PAGES;
+	int bit = (int) (in_arena % NM_CHUNK_PAGES);
+	NmArena *a = nm_arena(pool, arena);
+	NmChunk *chunk;
 
 	NM_ASSERT(page != NM_NO_PAGE && arena < pool->narenas);
 	chunk = nm_chunk(pool, arena, index);
@@ -325,7 +325,7 @@ nm_page_free_locked(NmPool *pool, NmPageNo page)
 			release_chunk(pool, arena, index);
 		else
 		{
-			uint32_t	high = a->idle - 1;
+			uint32_t high = a->idle - 1;
 
 			a->idle = index + 1;
 			release_chunk(pool, arena, high);
@@ -336,11 +336,12 @@ nm_page_free_locked(NmPool *pool, NmPageNo page)
 bool
 nm_pool_backed(const NmPool *pool, NmPageNo page)
 {
-	uint32_t	arena = page / pool->pages_per_arena;
+	uint32_t arena = page / pool->pages_per_arena;
 
 	if (page == NM_NO_PAGE || arena >= (uint32_t) pool->narenas)
 		return false;
 	return atomic_load_explicit(&nm_chunk(pool, (int) arena,
-										  page % pool->pages_per_arena / NM_CHUNK_PAGES)->committed,
+										  page % pool->pages_per_arena / NM_CHUNK_PAGES)
+									 ->committed,
 								memory_order_acquire);
 }

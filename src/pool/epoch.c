@@ -31,14 +31,15 @@ static __thread NmEpochSlot *my_slot = NULL;
  * fence orders is a sequentially consistent operation instead.
  */
 #ifdef NM_TSAN
-#define FULL_FENCE()	((void) 0)
-#define FENCED_STORE(obj, value)	((void) atomic_exchange(obj, value))
+#define FULL_FENCE() ((void) 0)
+#define FENCED_STORE(obj, value) ((void) atomic_exchange(obj, value))
 #else
-#define FULL_FENCE()	atomic_thread_fence(memory_order_seq_cst)
-#define FENCED_STORE(obj, value) \
-	do { \
+#define FULL_FENCE() atomic_thread_fence(memory_order_seq_cst)
+#define FENCED_STORE(obj, value)                                 \
+	do                                                           \
+	{                                                            \
 		atomic_store_explicit(obj, value, memory_order_relaxed); \
-		atomic_thread_fence(memory_order_seq_cst); \
+		atomic_thread_fence(memory_order_seq_cst);               \
 	} while (0)
 #endif
 
@@ -63,7 +64,7 @@ nm_epoch_detach(NmPool *pool)
 void
 nm_epoch_enter(NmPool *pool)
 {
-	uint64_t	now;
+	uint64_t now;
 
 	NM_ASSERT(my_slot != NULL);
 	NM_ASSERT(!nm_epoch_inside(pool));
@@ -92,7 +93,7 @@ nm_epoch_inside(NmPool *pool)
 {
 	(void) pool;
 	return my_slot != NULL &&
-		atomic_load_explicit(&my_slot->epoch, memory_order_relaxed) != 0;
+		   atomic_load_explicit(&my_slot->epoch, memory_order_relaxed) != 0;
 }
 
 /*
@@ -104,12 +105,12 @@ static uint64_t
 lowest_open_epoch(NmPool *pool)
 {
 	NmEpochSlot *slots = nm_slots(pool);
-	uint64_t	lowest = UINT64_MAX;
+	uint64_t lowest = UINT64_MAX;
 
 	FULL_FENCE();
 	for (int i = 0; i < pool->config.nslots; i++)
 	{
-		uint64_t	epoch;
+		uint64_t epoch;
 
 #ifdef NM_TSAN
 		epoch = atomic_load(&slots[i].epoch);
@@ -131,8 +132,8 @@ uint64_t
 nm_reclaim_locked(NmPool *pool, uint64_t max)
 {
 	NmPoolShared *shared = pool->shared;
-	uint64_t	freed = 0;
-	uint64_t	lowest;
+	uint64_t freed = 0;
+	uint64_t lowest;
 
 	if (shared->retire_head == NM_NO_PAGE)
 		return 0;
@@ -146,7 +147,7 @@ nm_reclaim_locked(NmPool *pool, uint64_t max)
 	lowest = lowest_open_epoch(pool);
 	while (freed < max && shared->retire_head != NM_NO_PAGE)
 	{
-		NmPageNo	page = shared->retire_head;
+		NmPageNo page = shared->retire_head;
 		NmRetireLink *link = nm_retire_link(pool, page);
 
 		if (link->epoch >= lowest)
@@ -195,8 +196,8 @@ uint64_t
 nm_pool_reclaim(NmPool *pool)
 {
 	NmPoolShared *shared = pool->shared;
-	uint64_t	total = 0;
-	uint64_t	freed;
+	uint64_t total = 0;
+	uint64_t freed;
 
 	do
 	{

@@ -35,7 +35,7 @@
 static size_t
 commit_number_bytes(const NmPoolConfig *config)
 {
-	size_t		bytes = config->narenas * nm_chunks_per_arena(config) * sizeof(uint32_t);
+	size_t bytes = config->narenas * nm_chunks_per_arena(config) * sizeof(uint32_t);
 
 	return (bytes + NM_PAGE_SIZE - 1) / NM_PAGE_SIZE * NM_PAGE_SIZE;
 }
@@ -43,19 +43,19 @@ commit_number_bytes(const NmPoolConfig *config)
 size_t
 nm_pool_shared_size(const NmPoolConfig *config)
 {
-	return NM_CACHE_LINE +		/* for alignment */
-		sizeof(NmPoolShared) +
-		(size_t) config->nslots * sizeof(NmEpochSlot) +
-		(size_t) config->narenas * sizeof(NmArena) +
-		(size_t) config->narenas * nm_partial_words(config) * sizeof(uint64_t) +
-		(size_t) config->narenas * nm_chunks_per_arena(config) * sizeof(NmChunk);
+	return NM_CACHE_LINE + /* for alignment */
+		   sizeof(NmPoolShared) +
+		   (size_t) config->nslots * sizeof(NmEpochSlot) +
+		   (size_t) config->narenas * sizeof(NmArena) +
+		   (size_t) config->narenas * nm_partial_words(config) * sizeof(uint64_t) +
+		   (size_t) config->narenas * nm_chunks_per_arena(config) * sizeof(NmChunk);
 }
 
 /* shared is zeroed memory. */
 void
 nm_pool_init_shared(NmPool *pool, void *shared)
 {
-	uintptr_t	addr = ((uintptr_t) shared + NM_CACHE_LINE - 1) & ~(uintptr_t) (NM_CACHE_LINE - 1);
+	uintptr_t addr = ((uintptr_t) shared + NM_CACHE_LINE - 1) & ~(uintptr_t) (NM_CACHE_LINE - 1);
 
 	pool->shared = (NmPoolShared *) addr;
 	atomic_store(&pool->shared->global_epoch, 1);
@@ -68,7 +68,7 @@ set_policy(NmPool *pool, int arena)
 {
 #ifdef SYS_mbind
 	unsigned long mask[NM_MAX_NODE_ID / (8 * sizeof(unsigned long))] = {0};
-	int			node = pool->nodes[arena];
+	int node = pool->nodes[arena];
 
 	if (node < 0 || node >= NM_MAX_NODE_ID)
 	{
@@ -92,9 +92,9 @@ set_policy(NmPool *pool, int arena)
 static bool
 map_aligned(NmPool *pool)
 {
-	size_t		reserve = pool->map_bytes + NM_CHUNK_SIZE;
-	char	   *raw;
-	char	   *base;
+	size_t reserve = pool->map_bytes + NM_CHUNK_SIZE;
+	char *raw;
+	char *base;
 
 	raw = mmap(NULL, reserve, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (raw == MAP_FAILED)
@@ -103,7 +103,7 @@ map_aligned(NmPool *pool)
 	if (mmap(base, pool->map_bytes, PROT_READ | PROT_WRITE,
 			 MAP_SHARED | MAP_NORESERVE | MAP_FIXED, pool->memfd, 0) == MAP_FAILED)
 	{
-		int			saved = errno;
+		int saved = errno;
 
 		munmap(raw, reserve);
 		errno = saved;
@@ -120,8 +120,8 @@ map_aligned(NmPool *pool)
 NmPool *
 nm_pool_create(const NmPoolConfig *config, void *shared, char *err, size_t errlen)
 {
-	size_t		arenas_bytes;
-	NmPool	   *pool;
+	size_t arenas_bytes;
+	NmPool *pool;
 
 	if (config->narenas < 1 || config->narenas > NM_MAX_NODES || config->nslots < 1 ||
 		config->arena_bytes == 0 || config->arena_bytes % NM_CHUNK_SIZE != 0 ||
@@ -213,7 +213,7 @@ fail:
 void
 nm_pool_reset(NmPool *pool, void *shared)
 {
-	size_t		nnumbers = pool->narenas * nm_chunks_per_arena(&pool->config);
+	size_t nnumbers = pool->narenas * nm_chunks_per_arena(&pool->config);
 
 	nm_punch_range(pool, 0, (size_t) pool->narenas * pool->arena_bytes);
 
@@ -245,13 +245,13 @@ nm_pool_set_limit(NmPool *pool, uint64_t bytes)
 static NmPageNo
 alloc_locked(NmPool *pool, int arena, bool strict, NmPoolError *why, int *errno_saved)
 {
-	bool		may_commit = true;
+	bool may_commit = true;
 
 	*why = NM_POOL_OK;
 	for (int i = 0; i < (strict ? 1 : pool->narenas); i++)
 	{
-		int			here = (arena + i) % pool->narenas;
-		NmPageNo	page = nm_arena_take(pool, here);
+		int here = (arena + i) % pool->narenas;
+		NmPageNo page = nm_arena_take(pool, here);
 		NmPoolError error;
 
 		if (page != NM_NO_PAGE)
@@ -276,8 +276,8 @@ nm_pool_alloc(NmPool *pool, int arena, bool strict, NmPoolError *why, int *errno
 {
 	NmPoolShared *shared = pool->shared;
 	NmPoolError reason = NM_POOL_OK;
-	int			saved = 0;
-	NmPageNo	page;
+	int saved = 0;
+	NmPageNo page;
 
 	NM_ASSERT(arena >= 0 && arena < pool->narenas);
 	NM_ASSERT(!nm_epoch_inside(pool));
@@ -321,7 +321,7 @@ uint64_t
 nm_pool_next_id(NmPool *pool)
 {
 	return ((uint64_t) pool->epoch << 40) |
-		(atomic_fetch_add_explicit(&pool->shared->last_id, 1, memory_order_relaxed) + 1);
+		   (atomic_fetch_add_explicit(&pool->shared->last_id, 1, memory_order_relaxed) + 1);
 }
 
 void

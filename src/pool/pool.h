@@ -34,9 +34,9 @@
 #include "port.h"
 #include "topology.h"
 
-#define NM_PAGE_SIZE	4096
-#define NM_CHUNK_SIZE	(2 * 1024 * 1024)
-#define NM_CHUNK_PAGES	(NM_CHUNK_SIZE / NM_PAGE_SIZE)
+#define NM_PAGE_SIZE 4096
+#define NM_CHUNK_SIZE (2 * 1024 * 1024)
+#define NM_CHUNK_PAGES (NM_CHUNK_SIZE / NM_PAGE_SIZE)
 
 /*
  * Page number: arena * pages_per_arena + index.  0 means "no page" (page 0 of
@@ -49,41 +49,41 @@ typedef uint32_t NmPageNo;
 typedef enum NmPoolError
 {
 	NM_POOL_OK = 0,
-	NM_POOL_LIMIT,				/* memory_limit reached */
-	NM_POOL_ARENA_FULL,			/* no address space left in any arena (max_memory) */
-	NM_POOL_CGROUP,				/* memory cgroup has no headroom */
-	NM_POOL_KERNEL				/* the kernel refused; see errno_saved */
+	NM_POOL_LIMIT,		/* memory_limit reached */
+	NM_POOL_ARENA_FULL, /* no address space left in any arena (max_memory) */
+	NM_POOL_CGROUP,		/* memory cgroup has no headroom */
+	NM_POOL_KERNEL		/* the kernel refused; see errno_saved */
 } NmPoolError;
 
 typedef struct NmPoolConfig
 {
-	int			narenas;
-	int			nodes[NM_MAX_NODES];	/* kernel node id of each arena */
-	size_t		arena_bytes;	/* address space per arena, multiple of chunk */
-	size_t		memory_limit;	/* committed bytes allowed over all arenas */
-	int			nslots;			/* epoch slots = processes (or threads) at once */
-	bool		dontdump;		/* MADV_DONTDUMP */
-	void		(*lock) (void *arg);	/* sleeping lock over the pool's lists */
-	void		(*unlock) (void *arg);
-	void	   *lock_arg;
+	int narenas;
+	int nodes[NM_MAX_NODES]; /* kernel node id of each arena */
+	size_t arena_bytes;		 /* address space per arena, multiple of chunk */
+	size_t memory_limit;	 /* committed bytes allowed over all arenas */
+	int nslots;				 /* epoch slots = processes (or threads) at once */
+	bool dontdump;			 /* MADV_DONTDUMP */
+	void (*lock)(void *arg); /* sleeping lock over the pool's lists */
+	void (*unlock)(void *arg);
+	void *lock_arg;
 	/* Test hook: if set, called instead of the cgroup reading; bytes left. */
-	uint64_t	(*headroom) (void);
+	uint64_t (*headroom)(void);
 } NmPoolConfig;
 
 typedef struct NmPoolStats
 {
-	int			narenas;
-	int			nodes[NM_MAX_NODES];
-	uint64_t	reserved[NM_MAX_NODES]; /* bytes of address space */
-	uint64_t	committed[NM_MAX_NODES];	/* bytes backed by memory */
-	uint64_t	used[NM_MAX_NODES]; /* bytes in pages handed out, retired ones
+	int narenas;
+	int nodes[NM_MAX_NODES];
+	uint64_t reserved[NM_MAX_NODES];  /* bytes of address space */
+	uint64_t committed[NM_MAX_NODES]; /* bytes backed by memory */
+	uint64_t used[NM_MAX_NODES];	  /* bytes in pages handed out, retired ones
 									 * included */
-	uint64_t	retired;		/* bytes waiting for their epoch, all arenas */
-	uint64_t	limit;
-	uint64_t	commits,
-				releases,
-				refusals;
-	uint64_t	misplaced[NM_MAX_NODES];	/* committed bytes in chunks whose first
+	uint64_t retired;				  /* bytes waiting for their epoch, all arenas */
+	uint64_t limit;
+	uint64_t commits,
+		releases,
+		refusals;
+	uint64_t misplaced[NM_MAX_NODES]; /* committed bytes in chunks whose first
 										 * page the kernel put elsewhere (full
 										 * node, no policy) */
 } NmPoolStats;
@@ -93,20 +93,20 @@ typedef struct NmPoolShared NmPoolShared;
 /* Process-local view of the pool; plain data, inherited by fork. */
 typedef struct NmPool
 {
-	char	   *base;			/* start of the mapping */
-	size_t		arena_bytes;
-	uint32_t	pages_per_arena;
-	int			narenas;
-	int			nodes[NM_MAX_NODES];
-	int			memfd;
-	bool		policy_set;		/* mbind worked; else first touch decides */
-	int			mbind_errno;	/* why not, 0 if it worked */
+	char *base; /* start of the mapping */
+	size_t arena_bytes;
+	uint32_t pages_per_arena;
+	int narenas;
+	int nodes[NM_MAX_NODES];
+	int memfd;
+	bool policy_set; /* mbind worked; else first touch decides */
+	int mbind_errno; /* why not, 0 if it worked */
 	NmPoolShared *shared;
 	NmPoolConfig config;
-	uint32_t	epoch;			/* pool epoch, see nm_pool_epoch */
-	uint32_t   *commit_numbers; /* last commit number of every chunk; lies behind
+	uint32_t epoch;			  /* pool epoch, see nm_pool_epoch */
+	uint32_t *commit_numbers; /* last commit number of every chunk; lies behind
 								 * the arenas in the memfd, survives a reset */
-	size_t		map_bytes;		/* arenas and commit numbers */
+	size_t map_bytes;		  /* arenas and commit numbers */
 } NmPool;
 
 /* Bytes of zeroed shared memory that nm_pool_create needs for its book-keeping. */
@@ -159,7 +159,7 @@ extern void nm_pool_free(NmPool *pool, NmPageNo page);
  * through the last NM_PAGE_RESERVED bytes of the retired pages, which the
  * pool's user never touches.
  */
-#define NM_PAGE_RESERVED	16
+#define NM_PAGE_RESERVED 16
 extern void nm_pool_retire(NmPool *pool, NmPageNo page);
 
 /*
@@ -224,4 +224,4 @@ nm_pool_arena_of_node(const NmPool *pool, int node)
 	return -1;
 }
 
-#endif							/* NM_POOL_H */
+#endif /* NM_POOL_H */

@@ -21,16 +21,16 @@
 
 #include <stdatomic.h>
 
-#define NM_CACHE_LINE		64
-#define NM_CGROUP_SLACK		(UINT64_C(16) * 1024 * 1024)
-#define NM_COMMIT_SHIFT		40
-#define NM_COMMIT_MAX		((UINT32_C(1) << (64 - NM_COMMIT_SHIFT)) - 1)
-#define NM_BITMAP_WORDS		(NM_CHUNK_PAGES / 64)
+#define NM_CACHE_LINE 64
+#define NM_CGROUP_SLACK (UINT64_C(16) * 1024 * 1024)
+#define NM_COMMIT_SHIFT 40
+#define NM_COMMIT_MAX ((UINT32_C(1) << (64 - NM_COMMIT_SHIFT)) - 1)
+#define NM_BITMAP_WORDS (NM_CHUNK_PAGES / 64)
 
 /* Retirements between two steps of the global epoch. */
-#define NM_RETIRE_STEP		64
+#define NM_RETIRE_STEP 64
 /* Pages freed under one holding of the lock. */
-#define NM_RECLAIM_BATCH	256
+#define NM_RECLAIM_BATCH 256
 
 /* An epoch slot: 0 = outside, else the global epoch seen at entry. */
 typedef struct NmEpochSlot
@@ -40,20 +40,20 @@ typedef struct NmEpochSlot
 
 typedef struct NmArena
 {
-	uint32_t	ncommitted;		/* chunks backed by memory */
-	uint32_t	idle;			/* a wholly free committed chunk + 1, 0 = none */
-	uint32_t	partial_hint;	/* no set bit in the partial bitmap's words before */
-	uint32_t	hole_hint;		/* no uncommitted chunk before */
-	uint32_t	nmisplaced;		/* chunks */
-	uint64_t	nused;			/* pages handed out */
+	uint32_t ncommitted;   /* chunks backed by memory */
+	uint32_t idle;		   /* a wholly free committed chunk + 1, 0 = none */
+	uint32_t partial_hint; /* no set bit in the partial bitmap's words before */
+	uint32_t hole_hint;	   /* no uncommitted chunk before */
+	uint32_t nmisplaced;   /* chunks */
+	uint64_t nused;		   /* pages handed out */
 } NmArena;
 
 typedef struct NmChunk
 {
-	uint64_t	free[NM_BITMAP_WORDS];	/* 1 = free page */
-	uint16_t	nfree;
-	bool		misplaced;
-	_Atomic bool committed;		/* written under the lock, read without */
+	uint64_t free[NM_BITMAP_WORDS]; /* 1 = free page */
+	uint16_t nfree;
+	bool misplaced;
+	_Atomic bool committed; /* written under the lock, read without */
 } NmChunk;
 
 struct NmPoolShared
@@ -62,25 +62,25 @@ struct NmPoolShared
 	_Alignas(NM_CACHE_LINE) _Atomic uint64_t global_epoch;
 
 	_Alignas(NM_CACHE_LINE) _Atomic uint64_t limit;
-	_Atomic uint64_t last_id;	/* nm_pool_next_id */
-	uint64_t	committed;		/* chunks, all arenas */
-	uint64_t	commits;
-	uint64_t	releases;
-	uint64_t	refusals;
+	_Atomic uint64_t last_id; /* nm_pool_next_id */
+	uint64_t committed;		  /* chunks, all arenas */
+	uint64_t commits;
+	uint64_t releases;
+	uint64_t refusals;
 
 	/* FIFO of retired pages, epochs ascending */
-	NmPageNo	retire_head;
-	NmPageNo	retire_tail;
-	_Atomic uint64_t nretired;	/* written under the lock, read without */
-	uint32_t	retires_since_step;
+	NmPageNo retire_head;
+	NmPageNo retire_tail;
+	_Atomic uint64_t nretired; /* written under the lock, read without */
+	uint32_t retires_since_step;
 };
 
 /* The last bytes of a retired page. */
 typedef struct NmRetireLink
 {
-	NmPageNo	next;
-	uint32_t	unused;
-	uint64_t	epoch;
+	NmPageNo next;
+	uint32_t unused;
+	uint64_t epoch;
 } NmRetireLink;
 
 _Static_assert(sizeof(NmRetireLink) == NM_PAGE_RESERVED, "retire link does not fit");
@@ -113,14 +113,14 @@ static inline uint64_t *
 nm_partial(const NmPool *pool, int arena)
 {
 	return (uint64_t *) nm_arena(pool, pool->narenas) +
-		(size_t) arena * nm_partial_words(&pool->config);
+		   (size_t) arena * nm_partial_words(&pool->config);
 }
 
 static inline NmChunk *
 nm_chunk(const NmPool *pool, int arena, uint32_t chunk)
 {
 	return (NmChunk *) nm_partial(pool, pool->narenas) +
-		(size_t) arena * nm_chunks_per_arena(&pool->config) + chunk;
+		   (size_t) arena * nm_chunks_per_arena(&pool->config) + chunk;
 }
 
 static inline NmRetireLink *
@@ -155,6 +155,6 @@ extern bool nm_punch_range(NmPool *pool, size_t offset, size_t len);
 extern uint64_t nm_reclaim_locked(NmPool *pool, uint64_t max);
 
 /* The advice that populates; tests set a number no kernel knows. */
-extern int	nm_populate_advice;
+extern int nm_populate_advice;
 
-#endif							/* NM_POOL_INT_H */
+#endif /* NM_POOL_INT_H */

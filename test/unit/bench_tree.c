@@ -23,7 +23,7 @@
 static uint64_t
 next_random(uint64_t *s)
 {
-	uint64_t	z = (*s += UINT64_C(0x9E3779B97F4A7C15));
+	uint64_t z = (*s += UINT64_C(0x9E3779B97F4A7C15));
 
 	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
 	z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
@@ -65,21 +65,21 @@ check(bool good, const char *what)
 int
 main(int argc, char **argv)
 {
-	uint64_t	n = argc > 1 ? strtoull(argv[1], NULL, 0) : 1000000;
-	uint64_t	ops = argc > 2 ? strtoull(argv[2], NULL, 0) : n;
+	uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 0) : 1000000;
+	uint64_t ops = argc > 2 ? strtoull(argv[2], NULL, 0) : n;
 	NmPoolConfig config;
-	char		err[256];
-	NmPool	   *pool;
+	char err[256];
+	NmPool *pool;
 	NmTreeShared *shared = calloc(1, sizeof(NmTreeShared));
-	NmTree		tree;
-	NmBulk	   *bulk = aligned_alloc(64, (nm_bulk_size() + 63) / 64 * 64);
-	NmBatch    *b = malloc(sizeof(NmBatch));
-	NmScan	   *scan = malloc(sizeof(NmScan));
+	NmTree tree;
+	NmBulk *bulk = aligned_alloc(64, (nm_bulk_size() + 63) / 64 * 64);
+	NmBatch *b = malloc(sizeof(NmBatch));
+	NmScan *scan = malloc(sizeof(NmScan));
 	NmTreeStats stats;
-	uint64_t	seed = 1;
-	uint64_t	from;
-	uint64_t	sum = 0;
-	NmBound		high = {.infinite = 1};
+	uint64_t seed = 1;
+	uint64_t from;
+	uint64_t sum = 0;
+	NmBound high = {.infinite = 1};
 
 	memset(&config, 0, sizeof(config));
 	config.narenas = 1;
@@ -101,7 +101,7 @@ main(int argc, char **argv)
 	nm_bulk_begin(bulk, &tree, 0);
 	for (uint64_t i = 0; i < n; i++)
 	{
-		NmItem		item = {.key = (int64_t) (i * 2)};
+		NmItem item = {.key = (int64_t) (i * 2)};
 
 		check(nm_bulk_add(bulk, &item, i << 16 | 1) == NM_OK, "bulk_add");
 	}
@@ -115,8 +115,8 @@ main(int argc, char **argv)
 	from = cpu_ns();
 	for (uint64_t i = 0; i < ops; i++)
 	{
-		NmBound		lo = {.item = {.key = (int64_t) (next_random(&seed) % n * 2)},.tid = NM_TID_MIN};
-		NmBound		hi = lo;
+		NmBound lo = {.item = {.key = (int64_t) (next_random(&seed) % n * 2)}, .tid = NM_TID_MIN};
+		NmBound hi = lo;
 
 		hi.tid = NM_TID_MAX;
 		nm_scan_init(scan, &tree, NM_FORWARD, &lo, &hi);
@@ -128,8 +128,8 @@ main(int argc, char **argv)
 	from = cpu_ns();
 	for (uint64_t i = 0; i < ops / 10; i++)
 	{
-		NmBound		lo = {.item = {.key = (int64_t) (next_random(&seed) % n * 2)},.tid = NM_TID_MIN};
-		NmBound		hi = {.item = {.key = lo.item.key + 200},.tid = NM_TID_MIN};
+		NmBound lo = {.item = {.key = (int64_t) (next_random(&seed) % n * 2)}, .tid = NM_TID_MIN};
+		NmBound hi = {.item = {.key = lo.item.key + 200}, .tid = NM_TID_MIN};
 
 		nm_scan_init(scan, &tree, NM_FORWARD, &lo, &hi);
 		while (nm_scan_next(scan, b) == NM_OK)
@@ -139,8 +139,8 @@ main(int argc, char **argv)
 
 	from = cpu_ns();
 	{
-		NmBound		lo = {.infinite = -1};
-		uint64_t	seen = 0;
+		NmBound lo = {.infinite = -1};
+		uint64_t seen = 0;
 
 		nm_scan_init(scan, &tree, NM_FORWARD, &lo, &high);
 		while (nm_scan_next(scan, b) == NM_OK)
@@ -152,8 +152,8 @@ main(int argc, char **argv)
 	from = cpu_ns();
 	for (uint64_t i = 0; i < ops; i++)
 	{
-		uint64_t	r = next_random(&seed);
-		NmItem		item = {.key = (int64_t) (r % n * 2 + 1)};
+		uint64_t r = next_random(&seed);
+		NmItem item = {.key = (int64_t) (r % n * 2 + 1)};
 
 		check(nm_tree_insert(&tree, &item, i << 16 | 2, NULL, NULL) == NM_OK, "insert");
 	}
@@ -162,7 +162,7 @@ main(int argc, char **argv)
 	from = cpu_ns();
 	for (uint64_t i = 0; i < ops; i++)
 	{
-		NmItem		item = {.key = (int64_t) (n * 2 + i)};
+		NmItem item = {.key = (int64_t) (n * 2 + i)};
 
 		check(nm_tree_insert(&tree, &item, i << 16 | 3, NULL, NULL) == NM_OK, "ascending insert");
 	}

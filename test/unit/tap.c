@@ -24,13 +24,13 @@ typedef struct Common
 } Common;
 
 static Common *common;
-static int	ntests = 0;
-static int	nfailed = 0;
+static int ntests = 0;
+static int nfailed = 0;
 
 static void
 vline(const char *head, const char *fmt, va_list ap)
 {
-	char		text[1024];
+	char text[1024];
 
 	vsnprintf(text, sizeof(text), fmt, ap);
 	printf("%s%s\n", head, text);
@@ -38,10 +38,10 @@ vline(const char *head, const char *fmt, va_list ap)
 }
 
 bool
-ok(bool cond, const char *fmt,...)
+ok(bool cond, const char *fmt, ...)
 {
-	char		head[64];
-	va_list		ap;
+	char head[64];
+	va_list ap;
 
 	ntests++;
 	if (!cond)
@@ -54,10 +54,10 @@ ok(bool cond, const char *fmt,...)
 }
 
 void
-skip(const char *why, const char *fmt,...)
+skip(const char *why, const char *fmt, ...)
 {
-	char		text[512];
-	va_list		ap;
+	char text[512];
+	va_list ap;
 
 	ntests++;
 	va_start(ap, fmt);
@@ -68,9 +68,9 @@ skip(const char *why, const char *fmt,...)
 }
 
 void
-diag(const char *fmt,...)
+diag(const char *fmt, ...)
 {
-	va_list		ap;
+	va_list ap;
 
 	va_start(ap, fmt);
 	vline("# ", fmt, ap);
@@ -88,11 +88,11 @@ tap_done(void)
 }
 
 void
-fault(const char *fmt,...)
+fault(const char *fmt, ...)
 {
 	if (atomic_fetch_add(&common->faults, 1) < 8)
 	{
-		va_list		ap;
+		va_list ap;
 
 		va_start(ap, fmt);
 		vline("# fault: ", fmt, ap);
@@ -116,7 +116,7 @@ uint64_t
 tap_start(const char *program)
 {
 	const char *env = getenv("NM_SEED");
-	uint64_t	seed = env && *env ? strtoull(env, NULL, 0) : (nm_now_ns() ^ (uint64_t) getpid()) & 0xFFFFFFFF;
+	uint64_t seed = env && *env ? strtoull(env, NULL, 0) : (nm_now_ns() ^ (uint64_t) getpid()) & 0xFFFFFFFF;
 
 	common = shared_mem(sizeof(Common));
 	diag("%s: NM_SEED=%llu", program, (unsigned long long) seed);
@@ -147,7 +147,7 @@ scaled(int n)
 void *
 shared_mem(size_t size)
 {
-	void	   *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
 	{
@@ -177,8 +177,8 @@ pool_make(int narenas, size_t arena_mb, size_t limit_mb, int nslots)
 	NmPoolConfig config;
 	pthread_mutexattr_t attr;
 	pthread_mutex_t *mutex = shared_mem(sizeof(*mutex));
-	char		err[256];
-	NmPool	   *pool;
+	char err[256];
+	NmPool *pool;
 
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
@@ -222,7 +222,7 @@ uint64_t
 pool_live_pages(NmPool *pool)
 {
 	NmPoolStats stats;
-	uint64_t	used = 0;
+	uint64_t used = 0;
 
 	nm_pool_stats(pool, &stats);
 	for (int i = 0; i < stats.narenas; i++)

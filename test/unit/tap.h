@@ -19,33 +19,33 @@
 #include <pthread.h>
 
 /* One TAP line; ok is called by the main thread only. */
-extern bool ok(bool cond, const char *fmt,...) __attribute__((format(printf, 2, 3)));
-extern void skip(const char *why, const char *fmt,...) __attribute__((format(printf, 2, 3)));
-extern void diag(const char *fmt,...) __attribute__((format(printf, 1, 2)));
+extern bool ok(bool cond, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+extern void skip(const char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+extern void diag(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* "1..N", and the exit status */
-extern int	tap_done(void);
+extern int tap_done(void);
 
 /*
  * A fault found inside a thread, a callback or a child process.  Counted in
  * shared memory; the first few are printed.  faults() gives the count since the
  * last call.
  */
-extern void fault(const char *fmt,...) __attribute__((format(printf, 1, 2)));
-extern int	faults(void);
-extern int	faults_so_far(void);
+extern void fault(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+extern int faults(void);
+extern int faults_so_far(void);
 
 /* Seed from NM_SEED or the clock; printed. */
 extern uint64_t tap_start(const char *program);
 
 typedef struct Rng
 {
-	uint64_t	s;
+	uint64_t s;
 } Rng;
 
 static inline uint64_t
 rng_next(Rng *r)
 {
-	uint64_t	z = (r->s += UINT64_C(0x9E3779B97F4A7C15));
+	uint64_t z = (r->s += UINT64_C(0x9E3779B97F4A7C15));
 
 	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
 	z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
@@ -60,7 +60,7 @@ rng_below(Rng *r, uint64_t n)
 }
 
 /* Work for the build: less under sanitizers.  NM_TEST_WORK multiplies. */
-extern int	scaled(int n);
+extern int scaled(int n);
 
 /* Shared, zeroed, inherited memory. */
 extern void *shared_mem(size_t size);
@@ -68,9 +68,9 @@ extern void *shared_mem(size_t size);
 /* A pool whose lock and book-keeping are shared with forked children. */
 extern NmPool *pool_make(int narenas, size_t arena_mb, size_t limit_mb, int nslots);
 extern void pool_unmake(NmPool *pool);
-extern void pool_remake(NmPool *pool);	/* nm_pool_reset on new shared memory */
+extern void pool_remake(NmPool *pool); /* nm_pool_reset on new shared memory */
 
 /* Used pages over all arenas, retired ones not included. */
 extern uint64_t pool_live_pages(NmPool *pool);
 
-#endif							/* NM_TAP_H */
+#endif /* NM_TAP_H */

@@ -37,11 +37,11 @@ clean(void)
 
 /* Write a file below the root, with its directories. */
 static void
-put(const char *path, const char *fmt,...)
+put(const char *path, const char *fmt, ...)
 {
-	char		name[1024];
-	va_list		ap;
-	FILE	   *f;
+	char name[1024];
+	va_list ap;
+	FILE *f;
 
 	snprintf(name, sizeof(name), "%s/%s", root, path);
 	for (char *p = name + strlen(root) + 1; (p = strchr(p, '/')) != NULL; p++)
@@ -65,21 +65,21 @@ put(const char *path, const char *fmt,...)
 static void
 expect(uint64_t want, const char *name)
 {
-	uint64_t	got = nm_cgroup_headroom_at(root);
+	uint64_t got = nm_cgroup_headroom_at(root);
 
 	ok(got == want, "%s", name);
 	if (got != want)
 		diag("got %llu, want %llu", (unsigned long long) got, (unsigned long long) want);
 }
 
-#define V2_MOUNT	"30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
-#define V1_MOUNT	"33 25 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n" \
-	"34 25 0:30 / /sys/fs/cgroup/memory rw,nosuid shared:9 - cgroup cgroup rw,memory\n"
+#define V2_MOUNT "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+#define V1_MOUNT "33 25 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n" \
+				 "34 25 0:30 / /sys/fs/cgroup/memory rw,nosuid shared:9 - cgroup cgroup rw,memory\n"
 
 int
 main(void)
 {
-	uint64_t	here;
+	uint64_t here;
 
 	tap_start("test_cgroup");
 	if (mkdtemp(root) == NULL)

@@ -38,10 +38,10 @@ retired_pages(NmPool *pool)
 static void
 test_single(void)
 {
-	NmPool	   *pool = pool_make(1, 8, 8, 4);
-	NmPageNo	pages[1000];
-	uint64_t	token;
-	uint64_t	later;
+	NmPool *pool = pool_make(1, 8, 8, 4);
+	NmPageNo pages[1000];
+	uint64_t token;
+	uint64_t later;
 
 	ok(!nm_epoch_inside(pool), "outside at first");
 	nm_epoch_enter(pool);
@@ -105,17 +105,17 @@ test_single(void)
 /* A child that does what single letters on a pipe tell it, and echoes them. */
 typedef struct Child
 {
-	pid_t		pid;
-	int			to;
-	int			from;
+	pid_t pid;
+	int to;
+	int from;
 } Child;
 
 static Child
 child_start(NmPool *pool, int slot)
 {
-	Child		c;
-	int			down[2];
-	int			up[2];
+	Child c;
+	int down[2];
+	int up[2];
 
 	if (pipe(down) != 0 || pipe(up) != 0)
 		_exit(2);
@@ -123,7 +123,7 @@ child_start(NmPool *pool, int slot)
 	c.pid = fork();
 	if (c.pid == 0)
 	{
-		char		ch;
+		char ch;
 
 		close(down[1]);
 		close(up[0]);
@@ -154,7 +154,7 @@ child_start(NmPool *pool, int slot)
 static void
 child_tell(Child *c, char ch)
 {
-	char		back = 0;
+	char back = 0;
 
 	if (write(c->to, &ch, 1) != 1 || (ch != 'q' && (read(c->from, &back, 1) != 1 || back != ch)))
 		fault("child does not answer to %c", ch);
@@ -163,7 +163,7 @@ child_tell(Child *c, char ch)
 static void
 child_end(Child *c, bool killed)
 {
-	int			status;
+	int status;
 
 	if (killed)
 		kill(c->pid, SIGKILL);
@@ -179,10 +179,10 @@ child_end(Child *c, bool killed)
 static void
 test_processes(void)
 {
-	NmPool	   *pool = pool_make(1, 8, 8, 8);
-	Child		c = child_start(pool, 1);
-	Child		d = child_start(pool, 2);
-	uint64_t	token;
+	NmPool *pool = pool_make(1, 8, 8, 8);
+	Child c = child_start(pool, 1);
+	Child d = child_start(pool, 2);
+	uint64_t token;
 
 	child_tell(&c, 'e');
 	for (int i = 0; i < 10; i++)
@@ -225,23 +225,23 @@ test_processes(void)
  * pages and retire the old ones; a page freed too early is refilled by someone
  * else under the reader's eyes.
  */
-#define NTABLE	8
-#define NWORDS	64				/* words checked of a page */
+#define NTABLE 8
+#define NWORDS 64 /* words checked of a page */
 
 typedef struct Stress
 {
-	NmPool	   *pool;
+	NmPool *pool;
 	_Atomic uint32_t table[NTABLE];
 	_Atomic int stop;
 	_Atomic uint64_t reads;
 	_Atomic uint64_t writes;
-	int			rounds;
+	int rounds;
 } Stress;
 
 static void
 fill(NmPool *pool, NmPageNo page, uint64_t what)
 {
-	uint64_t   *w = nm_pool_page(pool, page);
+	uint64_t *w = nm_pool_page(pool, page);
 
 	for (int i = 1; i <= NWORDS; i++)
 		w[i] = what;
@@ -250,17 +250,17 @@ fill(NmPool *pool, NmPageNo page, uint64_t what)
 static void
 reader_loop(Stress *s, Rng *r)
 {
-	uint64_t	n = 0;
+	uint64_t n = 0;
 
 	while (!atomic_load(&s->stop))
 	{
 		nm_epoch_enter(s->pool);
 		for (int k = 0; k < 4; k++)
 		{
-			int			t = (int) rng_below(r, NTABLE);
-			NmPageNo	page = atomic_load_explicit(&s->table[t], memory_order_acquire);
-			uint64_t   *w = nm_pool_page(s->pool, page);
-			uint64_t	first = w[1];
+			int t = (int) rng_below(r, NTABLE);
+			NmPageNo page = atomic_load_explicit(&s->table[t], memory_order_acquire);
+			uint64_t *w = nm_pool_page(s->pool, page);
+			uint64_t first = w[1];
 
 			if (first % NTABLE != (uint64_t) t)
 				fault("page %u of entry %d holds %llu", page, t, (unsigned long long) first);
@@ -281,9 +281,9 @@ writer_loop(Stress *s, Rng *r)
 {
 	for (int i = 0; i < s->rounds; i++)
 	{
-		int			t = (int) rng_below(r, NTABLE);
-		NmPageNo	page = nm_pool_alloc(s->pool, (int) rng_below(r, 2), false, NULL, NULL);
-		NmPageNo	old;
+		int t = (int) rng_below(r, NTABLE);
+		NmPageNo page = nm_pool_alloc(s->pool, (int) rng_below(r, 2), false, NULL, NULL);
+		NmPageNo old;
 
 		if (page == NM_NO_PAGE)
 		{
@@ -296,7 +296,7 @@ writer_loop(Stress *s, Rng *r)
 		if (rng_below(r, 10) == 0)
 		{
 			/* a page nobody else sees: freed at once */
-			NmPageNo	own = nm_pool_alloc(s->pool, 0, false, NULL, NULL);
+			NmPageNo own = nm_pool_alloc(s->pool, 0, false, NULL, NULL);
 
 			if (own != NM_NO_PAGE)
 			{
@@ -310,17 +310,17 @@ writer_loop(Stress *s, Rng *r)
 
 typedef struct Worker
 {
-	Stress	   *s;
-	int			slot;
-	uint64_t	seed;
-	bool		writer;
+	Stress *s;
+	int slot;
+	uint64_t seed;
+	bool writer;
 } Worker;
 
 static void *
 worker_main(void *arg)
 {
-	Worker	   *w = arg;
-	Rng			r = {w->seed};
+	Worker *w = arg;
+	Rng r = {w->seed};
 
 	nm_epoch_attach(w->s->pool, w->slot);
 	if (w->writer)
@@ -334,26 +334,24 @@ worker_main(void *arg)
 static void
 test_stress(bool processes)
 {
-	Stress	   *s = shared_mem(sizeof(Stress));
-	Worker		w[6];
-	pthread_t	th[6];
-	pid_t		pid[6];
+	Stress *s = shared_mem(sizeof(Stress));
+	Worker w[6];
+	pthread_t th[6];
+	pid_t pid[6];
 
 	s->pool = pool_make(2, 4, 8, 8);
 	s->rounds = scaled(400000);
 	for (int t = 0; t < NTABLE; t++)
 	{
-		NmPageNo	page = take(s->pool);
+		NmPageNo page = take(s->pool);
 
 		fill(s->pool, page, (uint64_t) t);
 		atomic_store(&s->table[t], page);
 	}
 	for (int i = 0; i < 6; i++)
 	{
-		w[i] = (Worker)
-		{
-			s, i + 1, rng_next(&rng), i < 2
-		};
+		w[i] = (Worker){
+			s, i + 1, rng_next(&rng), i < 2};
 		if (processes)
 		{
 			fflush(stdout);
@@ -369,7 +367,7 @@ test_stress(bool processes)
 	}
 	for (int i = 0; i < 6; i++)
 	{
-		int			status = 0;
+		int status = 0;
 
 		if (i == 2)
 			atomic_store(&s->stop, 1);

@@ -19,8 +19,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define MB			((size_t) 1 << 20)
-#define CHUNK_MB	(NM_CHUNK_SIZE / MB)
+#define MB ((size_t) 1 << 20)
+#define CHUNK_MB (NM_CHUNK_SIZE / MB)
 
 static Rng rng;
 
@@ -51,7 +51,7 @@ static uint64_t
 committed_total(NmPool *pool)
 {
 	NmPoolStats s;
-	uint64_t	sum = 0;
+	uint64_t sum = 0;
 
 	nm_pool_stats(pool, &s);
 	for (int i = 0; i < s.narenas; i++)
@@ -78,12 +78,15 @@ test_create_errors(void)
 {
 	NmPoolConfig good = {.narenas = 1, .arena_bytes = NM_CHUNK_SIZE, .nslots = 1, .lock = no_lock, .unlock = no_lock};
 	NmPoolConfig c;
-	char		err[200];
-	char	   *mem = calloc(1, 1 << 20);
+	char err[200];
+	char *mem = calloc(1, 1 << 20);
 
-#define REFUSED(change, name) \
-	do { \
-		c = good; change; err[0] = '\0'; \
+#define REFUSED(change, name)                                                                               \
+	do                                                                                                      \
+	{                                                                                                       \
+		c = good;                                                                                           \
+		change;                                                                                             \
+		err[0] = '\0';                                                                                      \
 		ok(nm_pool_create(&c, mem, err, sizeof(err)) == NULL && err[0] != '\0', "create refuses %s", name); \
 	} while (0)
 
@@ -102,11 +105,11 @@ test_create_errors(void)
 static uint64_t
 drain(NmPool *pool, int arena, bool strict, NmPoolError *why)
 {
-	size_t		total = (size_t) pool->pages_per_arena * pool->narenas;
-	char	   *seen = calloc(1, total);
-	uint64_t	n = 0;
-	NmPageNo	page;
-	int			saved = -1;
+	size_t total = (size_t) pool->pages_per_arena * pool->narenas;
+	char *seen = calloc(1, total);
+	uint64_t n = 0;
+	NmPageNo page;
+	int saved = -1;
 
 	while ((page = nm_pool_alloc(pool, arena, strict, why, &saved)) != NM_NO_PAGE)
 	{
@@ -130,17 +133,17 @@ drain(NmPool *pool, int arena, bool strict, NmPoolError *why)
 static void
 test_limits(void)
 {
-	NmPool	   *pool = pool_make(2, 16, 6, 4);
+	NmPool *pool = pool_make(2, 16, 6, 4);
 	NmPoolStats s;
 	NmPoolError why;
-	uint64_t	n;
+	uint64_t n;
 
 	n = drain(pool, 0, false, &why);
 	ok(n == 3 * NM_CHUNK_PAGES - 1 && why == NM_POOL_LIMIT,
 	   "limit of 3 chunks: %llu pages, then %s", (unsigned long long) n, nm_pool_error_text(why));
 	nm_pool_stats(pool, &s);
 	ok(s.refusals == 1 && s.commits == 3 && s.releases == 0 && s.limit == 6 * MB &&
-	   s.committed[0] == 6 * MB && s.committed[1] == 0 && s.used[0] == n * NM_PAGE_SIZE,
+		   s.committed[0] == 6 * MB && s.committed[1] == 0 && s.used[0] == n * NM_PAGE_SIZE,
 	   "statistics after the refusal");
 	ok(backed_bytes(pool) >= 6 * MB && backed_bytes(pool) < 6 * MB + 64 * 1024,
 	   "the kernel holds three chunks");
@@ -179,9 +182,9 @@ test_limits(void)
 static void
 test_cgroup_hook(void)
 {
-	NmPool	   *pool = pool_make(2, 8, 100, 4);
+	NmPool *pool = pool_make(2, 8, 100, 4);
 	NmPoolError why;
-	int			saved;
+	int saved;
 
 	pool->config.headroom = fake_headroom;
 	fake_headroom_bytes = 18 * MB - 1;
@@ -198,15 +201,15 @@ test_cgroup_hook(void)
 static void
 test_kernel(void)
 {
-	NmPool	   *pool = pool_make(1, 8, 100, 4);
+	NmPool *pool = pool_make(1, 8, 100, 4);
 	NmPoolError why;
-	int			fd;
-	int			saved = 0;
-	NmPageNo	page;
-	int			old_advice = nm_populate_advice;
-	bool		zero = true;
+	int fd;
+	int saved = 0;
+	NmPageNo page;
+	int old_advice = nm_populate_advice;
+	bool zero = true;
 
-	nm_populate_advice = 9999;	/* EINVAL, as on an old kernel */
+	nm_populate_advice = 9999; /* EINVAL, as on an old kernel */
 	page = take(pool, 0);
 	ok(page != NM_NO_PAGE && backed_bytes(pool) >= NM_CHUNK_SIZE, "without MADV_POPULATE_WRITE fallocate backs the chunk");
 	for (size_t i = 8; i < NM_CHUNK_SIZE / 8; i++)
@@ -228,7 +231,8 @@ test_kernel(void)
 	pool_unmake(pool);
 
 	ok(strcmp(nm_pool_error_text(NM_POOL_LIMIT), nm_pool_error_text(NM_POOL_CGROUP)) != 0 &&
-	   nm_pool_error_text((NmPoolError) 99) != NULL, "every reason has a text");
+		   nm_pool_error_text((NmPoolError) 99) != NULL,
+	   "every reason has a text");
 	faults();
 }
 
@@ -236,25 +240,25 @@ static void
 test_policy(void)
 {
 	NmPoolConfig c;
-	NmPool	   *pool = pool_make(2, 8, 100, 4);
-	NmPool	   *other;
-	NmPageNo	page = take(pool, 1);
+	NmPool *pool = pool_make(2, 8, 100, 4);
+	NmPool *other;
+	NmPageNo page = take(pool, 1);
 	NmPoolStats s;
-	int			node = -1;
-	char		err[200];
-	char		line[512];
-	bool		inside = false;
-	bool		dd = false;
-	bool		nh = false;
-	FILE	   *f;
+	int node = -1;
+	char err[200];
+	char line[512];
+	bool inside = false;
+	bool dd = false;
+	bool nh = false;
+	FILE *f;
 
 	if (syscall(SYS_get_mempolicy, &node, NULL, 0UL, nm_pool_page(pool, page), 3) != 0)
 		skip("no get_mempolicy", "placement");
 	else
 	{
-		int			mode = -1;
+		int mode = -1;
 		unsigned long mask[16] = {0};
-		long		rc = syscall(SYS_get_mempolicy, &mode, mask, 1025UL, nm_pool_page(pool, page), 2);
+		long rc = syscall(SYS_get_mempolicy, &mode, mask, 1025UL, nm_pool_page(pool, page), 2);
 
 		nm_pool_stats(pool, &s);
 		ok(node == 0 && s.misplaced[0] + s.misplaced[1] == 0, "the page is where its arena says");
@@ -268,7 +272,7 @@ test_policy(void)
 	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
 	{
 		unsigned long lo,
-					hi;
+			hi;
 
 		if (sscanf(line, "%lx-%lx ", &lo, &hi) == 2)
 			inside = lo <= (uintptr_t) pool->base && (uintptr_t) pool->base < hi;
@@ -306,17 +310,18 @@ test_policy(void)
 static void
 test_release(void)
 {
-	NmPool	   *pool = pool_make(2, 32, 100, 4);
-	NmPageNo	pages[4 * NM_CHUNK_PAGES];
+	NmPool *pool = pool_make(2, 32, 100, 4);
+	NmPageNo pages[4 * NM_CHUNK_PAGES];
 	NmPoolStats s;
-	uint64_t	before;
-	bool		backed;
+	uint64_t before;
+	bool backed;
 
 	for (int i = 0; i < 4 * NM_CHUNK_PAGES; i++)
 		pages[i] = take(pool, 1);
 	ok(committed_total(pool) == 4 * NM_CHUNK_SIZE, "four chunks committed");
 	ok(nm_pool_backed(pool, pages[3 * NM_CHUNK_PAGES]) && !nm_pool_backed(pool, pages[0] - 1) &&
-	   !nm_pool_backed(pool, NM_NO_PAGE) && !nm_pool_backed(pool, UINT32_MAX), "backed says which pages have memory");
+		   !nm_pool_backed(pool, NM_NO_PAGE) && !nm_pool_backed(pool, UINT32_MAX),
+	   "backed says which pages have memory");
 	for (int i = 0; i < 4 * NM_CHUNK_PAGES; i++)
 		nm_pool_free(pool, pages[i]);
 	nm_pool_stats(pool, &s);
@@ -381,25 +386,25 @@ test_release(void)
 static void
 test_versions(void)
 {
-	NmPool	   *pool = pool_make(2, 8, 100, 4);
-	uint32_t	total = pool->pages_per_arena * 2;
-	uint64_t   *last = calloc(total, sizeof(uint64_t));
-	NmPageNo   *live = calloc(total, sizeof(NmPageNo));
-	int			nlive = 0;
-	int			rounds = 200000;
-	int			resets = 0;
+	NmPool *pool = pool_make(2, 8, 100, 4);
+	uint32_t total = pool->pages_per_arena * 2;
+	uint64_t *last = calloc(total, sizeof(uint64_t));
+	NmPageNo *live = calloc(total, sizeof(NmPageNo));
+	int nlive = 0;
+	int rounds = 200000;
+	int resets = 0;
 	NmPoolStats s;
-	uint64_t	releases = 0;
+	uint64_t releases = 0;
 
 	for (int i = 0; i < rounds; i++)
 	{
 		/* long swings, so that chunks come and go */
-		bool		grow = (i / 5000) % 2 == 0 ? rng_below(&rng, 4) != 0 : rng_below(&rng, 4) == 0;
+		bool grow = (i / 5000) % 2 == 0 ? rng_below(&rng, 4) != 0 : rng_below(&rng, 4) == 0;
 
 		if (grow)
 		{
-			NmPageNo	p = take(pool, (int) rng_below(&rng, 2));
-			uint64_t	w;
+			NmPageNo p = take(pool, (int) rng_below(&rng, 2));
+			uint64_t w;
 
 			if (p == NM_NO_PAGE)
 				continue;
@@ -415,7 +420,7 @@ test_versions(void)
 		}
 		else if (nlive > 0)
 		{
-			int			k = (int) rng_below(&rng, (uint64_t) nlive);
+			int k = (int) rng_below(&rng, (uint64_t) nlive);
 
 			if (rng_below(&rng, 2))
 				nm_pool_free(pool, live[k]);
@@ -473,12 +478,12 @@ test_versions(void)
 static void
 test_reset(void)
 {
-	NmPool	   *pool = pool_make(2, 8, 100, 4);
+	NmPool *pool = pool_make(2, 8, 100, 4);
 	NmPoolStats s;
 	NmPoolError why;
-	NmPageNo	page;
-	uint64_t	id;
-	uint64_t	n;
+	NmPageNo page;
+	uint64_t id;
+	uint64_t n;
 
 	drain(pool, 0, false, &why);
 	nm_pool_set_limit(pool, 50 * MB);
@@ -507,16 +512,16 @@ test_reset(void)
 static void
 test_stats(void)
 {
-	NmPool	   *pool = pool_make(3, 8, 100, 4);
-	NmPageNo   *live = calloc(3 * pool->pages_per_arena, sizeof(NmPageNo));
-	uint64_t	nlive = 0;
-	bool		in = false;
+	NmPool *pool = pool_make(3, 8, 100, 4);
+	NmPageNo *live = calloc(3 * pool->pages_per_arena, sizeof(NmPageNo));
+	uint64_t nlive = 0;
+	bool in = false;
 
 	for (int i = 0; i < scaled(40000); i++)
 	{
 		NmPoolStats s;
-		uint64_t	used = 0;
-		uint64_t	committed = 0;
+		uint64_t used = 0;
+		uint64_t committed = 0;
 
 		if (rng_below(&rng, 5) < ((i / 5000) % 2 ? 1 : 3))
 		{
@@ -529,7 +534,7 @@ test_stats(void)
 		}
 		else if (nlive > 0)
 		{
-			uint64_t	k = rng_below(&rng, nlive);
+			uint64_t k = rng_below(&rng, nlive);
 
 			if (rng_below(&rng, 2))
 				nm_pool_free(pool, live[k]);

@@ -25,16 +25,16 @@ static Rng rng;
 
 typedef struct Hoard
 {
-	NmPool	   *pool;
-	NmPageNo   *pages;
-	int			n;
+	NmPool *pool;
+	NmPageNo *pages;
+	int n;
 } Hoard;
 
 /* Leave exactly this many pages to be had. */
 static void
 hoard(Hoard *h, NmPool *pool, int leave)
 {
-	NmPageNo	page;
+	NmPageNo page;
 
 	if (h->pages == NULL)
 		h->pages = malloc((size_t) pool->pages_per_arena * pool->narenas * sizeof(NmPageNo));
@@ -57,7 +57,7 @@ hoard(Hoard *h, NmPool *pool, int leave)
 static void
 hoard_all(Hoard *h)
 {
-	NmPageNo	page;
+	NmPageNo page;
 
 	nm_pool_reclaim(h->pool);
 	while ((page = nm_pool_alloc(h->pool, 0, false, NULL, NULL)) != NM_NO_PAGE)
@@ -74,7 +74,7 @@ hoard_end(Hoard *h)
 static void
 insert_or_fault(NmTree *tree, Model *m, int k, uint64_t tid)
 {
-	NmStatus	st = nm_tree_insert(tree, &m->u->items[k], tid, NULL, NULL);
+	NmStatus st = nm_tree_insert(tree, &m->u->items[k], tid, NULL, NULL);
 
 	if (st == NM_OK)
 		model_add(m, k, tid);
@@ -103,8 +103,8 @@ want_none(void *arg, NmPageNo page, uint64_t lid)
 static void
 verify_linked(NmTree *tree, const char *when)
 {
-	int			calls = 0;
-	NmRelocate	job = {.want = want_none,.arg = &calls,.max_pages = 1000};
+	int calls = 0;
+	NmRelocate job = {.want = want_none, .arg = &calls, .max_pages = 1000};
 	NmTreeStats stats;
 
 	do
@@ -129,15 +129,15 @@ verify_linked(NmTree *tree, const char *when)
 static void
 test_insert_no_memory(const char *name, Universe *u, int ninserts)
 {
-	NmPool	   *pool = pool_make(2, 8, 16, 4);
+	NmPool *pool = pool_make(2, 8, 16, 4);
 	NmTreeShared *shared = shared_make(u, 90);
-	NmTree	   *tree = handle_open(pool, shared, u, false);
-	Hoard		h = {0};
-	Model		m;
-	int			refused = 0;
-	int			most = 0;
-	uint64_t	root;
-	uint64_t	before = pool_live_pages(pool);
+	NmTree *tree = handle_open(pool, shared, u, false);
+	Hoard h = {0};
+	Model m;
+	int refused = 0;
+	int most = 0;
+	uint64_t root;
+	uint64_t before = pool_live_pages(pool);
 
 	model_init(&m, u);
 	hoard(&h, pool, 0);
@@ -150,11 +150,11 @@ test_insert_no_memory(const char *name, Universe *u, int ninserts)
 
 	for (int i = 0; i < ninserts && faults_so_far() == 0; i++)
 	{
-		int			k = (int) rng_below(&rng, (uint64_t) u->n);
-		uint64_t	tid = make_tid((uint64_t) i, 1 + (uint64_t) i % 50);
-		NmStatus	st;
-		int			given = 0;
-		uint64_t	used = pool_live_pages(pool);
+		int k = (int) rng_below(&rng, (uint64_t) u->n);
+		uint64_t tid = make_tid((uint64_t) i, 1 + (uint64_t) i % 50);
+		NmStatus st;
+		int given = 0;
+		uint64_t used = pool_live_pages(pool);
 
 		while ((st = nm_tree_insert(tree, &u->items[k], tid, NULL, NULL)) == NM_NO_MEMORY)
 		{
@@ -193,8 +193,8 @@ test_insert_no_memory(const char *name, Universe *u, int ninserts)
 	/* shrinking must need no memory at all */
 	for (int i = 0; i < ninserts / 2 && m.n > 0; i++)
 	{
-		int			at = (int) rng_below(&rng, (uint64_t) m.n);
-		NmStatus	st;
+		int at = (int) rng_below(&rng, (uint64_t) m.n);
+		NmStatus st;
 
 		hoard_all(&h);
 		st = nm_tree_delete(tree, &u->items[m.e[at].k], m.e[at].tid);
@@ -225,29 +225,29 @@ test_insert_no_memory(const char *name, Universe *u, int ninserts)
 static void
 test_bulk_no_memory(const char *name, Universe *u, int nentries)
 {
-	NmPool	   *pool = pool_make(1, 8, 8, 4);
+	NmPool *pool = pool_make(1, 8, 8, 4);
 	NmTreeShared *shared = shared_make(u, 80);
-	NmTree	   *tree = handle_open(pool, shared, u, false);
-	NmBulk	   *bulk = aligned_alloc(64, (nm_bulk_size() + 63) / 64 * 64);
-	Hoard		h = {0};
-	Model		m;
-	NmStatus	st = NM_NO_MEMORY;
-	int			given;
-	uint64_t	root;
-	uint64_t	before = pool_live_pages(pool);
+	NmTree *tree = handle_open(pool, shared, u, false);
+	NmBulk *bulk = aligned_alloc(64, (nm_bulk_size() + 63) / 64 * 64);
+	Hoard h = {0};
+	Model m;
+	NmStatus st = NM_NO_MEMORY;
+	int given;
+	uint64_t root;
+	uint64_t before = pool_live_pages(pool);
 
 	model_init(&m, u);
 	while (m.n < nentries)
 	{
-		int			k = (int) rng_below(&rng, (uint64_t) u->n);
-		uint64_t	tid = make_tid(rng_below(&rng, 100000), 1 + rng_below(&rng, 100));
+		int k = (int) rng_below(&rng, (uint64_t) u->n);
+		uint64_t tid = make_tid(rng_below(&rng, 100000), 1 + rng_below(&rng, 100));
 
 		if (model_get(&m, k, tid) == NULL)
 			model_add(&m, k, tid);
 	}
 	for (given = 0; given < 1000 && st != NM_OK && faults_so_far() == 0; given++)
 	{
-		uint64_t	used;
+		uint64_t used;
 
 		hoard(&h, pool, given);
 		used = pool_live_pages(pool);
@@ -290,16 +290,16 @@ test_bulk_no_memory(const char *name, Universe *u, int nentries)
 static void
 test_relocate_no_memory(void)
 {
-	Universe   *u = universe_general(&rng, 2000, true, false, 300);
-	NmPool	   *pool = pool_make(2, 2, 4, 4);
+	Universe *u = universe_general(&rng, 2000, true, false, 300);
+	NmPool *pool = pool_make(2, 2, 4, 4);
 	NmTreeShared *shared = shared_make(u, 90);
-	NmTree	   *tree = handle_open(pool, shared, u, false);
-	Model		m;
-	int			target = 1;
-	NmRelocate	job = {.want = want_arena,.arg = &target,.max_pages = 10};
-	NmPageNo	taken[NM_CHUNK_PAGES + 1];
-	int			ntaken = 0;
-	int64_t		leaves;
+	NmTree *tree = handle_open(pool, shared, u, false);
+	Model m;
+	int target = 1;
+	NmRelocate job = {.want = want_arena, .arg = &target, .max_pages = 10};
+	NmPageNo taken[NM_CHUNK_PAGES + 1];
+	int ntaken = 0;
+	int64_t leaves;
 	NmTreeStats stats;
 
 	model_init(&m, u);
@@ -369,14 +369,14 @@ test_relocate_no_memory(void)
 static void
 test_raise(const char *name, bool heads, bool leave_epoch, uint32_t max_len)
 {
-	Universe   *u = universe_general(&rng, 800, heads, false, max_len);
-	NmPool	   *pool = pool_make(2, 16, 32, 4);
+	Universe *u = universe_general(&rng, 800, heads, false, max_len);
+	NmPool *pool = pool_make(2, 16, 32, 4);
 	NmTreeShared *shared = shared_make(u, 90);
-	NmTree	   *tree = handle_open(pool, shared, u, leave_epoch);
+	NmTree *tree = handle_open(pool, shared, u, leave_epoch);
 	CompareArg *ca = handle_arg(tree);
-	Model		m;
-	uint64_t	before = pool_live_pages(pool);
-	uint64_t	root;
+	Model m;
+	uint64_t before = pool_live_pages(pool);
+	uint64_t root;
 	static volatile int raised;
 	static NmBatch b;
 
@@ -385,9 +385,9 @@ test_raise(const char *name, bool heads, bool leave_epoch, uint32_t max_len)
 	nm_tree_create(tree);
 	for (int i = 0; i < scaled(1500) + 300 && faults_so_far() == 0; i++)
 	{
-		int			k = (int) rng_below(&rng, (uint64_t) u->n);
-		uint64_t	tid = make_tid(rng_below(&rng, 40), 1);
-		int			what = (int) rng_below(&rng, 10);
+		int k = (int) rng_below(&rng, (uint64_t) u->n);
+		uint64_t tid = make_tid(rng_below(&rng, 40), 1);
+		int what = (int) rng_below(&rng, 10);
 		volatile uint64_t at = 1 + rng_below(&rng, 3);
 		static volatile NmStatus st;
 		static volatile int shown;
@@ -406,9 +406,9 @@ test_raise(const char *name, bool heads, bool leave_epoch, uint32_t max_len)
 					st = nm_tree_delete(tree, &u->items[k], tid);
 				else
 				{
-					NmBound		lo = {.item = u->items[k],.tid = NM_TID_MIN};
-					NmBound		hi = {.item = u->items[k],.tid = NM_TID_MAX};
-					NmScan		scan;
+					NmBound lo = {.item = u->items[k], .tid = NM_TID_MIN};
+					NmBound hi = {.item = u->items[k], .tid = NM_TID_MAX};
+					NmScan scan;
 
 					shown = 0;
 					nm_scan_init(&scan, tree, what == 8 ? NM_FORWARD : NM_BACKWARD, &lo, &hi);
@@ -432,11 +432,11 @@ test_raise(const char *name, bool heads, bool leave_epoch, uint32_t max_len)
 			/* done or not done, nothing between; an insert may be in */
 			if (what < 8)
 			{
-				NmBound		lo = {.item = u->items[k],.tid = tid};
-				NmBound		hi = {.item = u->items[k],.tid = tid + 1};
-				NmScan		scan;
-				Entry	   *e = model_get(&m, k, tid);
-				bool		is;
+				NmBound lo = {.item = u->items[k], .tid = tid};
+				NmBound hi = {.item = u->items[k], .tid = tid + 1};
+				NmScan scan;
+				Entry *e = model_get(&m, k, tid);
+				bool is;
 
 				nm_scan_init(&scan, tree, NM_FORWARD, &lo, &hi);
 				is = nm_scan_next(&scan, &b) == NM_OK;
@@ -452,7 +452,7 @@ test_raise(const char *name, bool heads, bool leave_epoch, uint32_t max_len)
 			at++;
 		}
 		{
-			Entry	   *e = model_get(&m, k, tid);
+			Entry *e = model_get(&m, k, tid);
 
 			if (what < 6)
 			{
@@ -470,8 +470,8 @@ test_raise(const char *name, bool heads, bool leave_epoch, uint32_t max_len)
 			}
 			else
 			{
-				int			from = model_find(&m, u->klass[k], NM_TID_MIN);
-				int			to = model_find(&m, u->klass[k] + 1, NM_TID_MIN);
+				int from = model_find(&m, u->klass[k], NM_TID_MIN);
+				int to = model_find(&m, u->klass[k] + 1, NM_TID_MIN);
 
 				if (st != NM_END || shown != to - from)
 					fault("scan after errors: %s, %d shown, expected %d", status_name(st), shown, to - from);
@@ -498,28 +498,28 @@ test_raise(const char *name, bool heads, bool leave_epoch, uint32_t max_len)
 static void
 test_gone(NmLayout layout)
 {
-	Universe   *u = layout == NM_LAYOUT_FIXED ? universe_fixed(&rng, 3000, true, false)
-		: universe_general(&rng, 1000, true, false, 200);
-	NmPool	   *pool = pool_make(1, 8, 8, 4);
+	Universe *u = layout == NM_LAYOUT_FIXED ? universe_fixed(&rng, 3000, true, false)
+											: universe_general(&rng, 1000, true, false, 200);
+	NmPool *pool = pool_make(1, 8, 8, 4);
 	NmTreeShared *shared = shared_make(u, 90);
-	NmTree	   *old = handle_open(pool, shared, u, true);
-	NmTree	   *new;
-	Model		m;
+	NmTree *old = handle_open(pool, shared, u, true);
+	NmTree *new;
+	Model m;
 	static NmBatch b,
-				b2;
-	NmScan		scan,
-				back;
-	NmStatus	st;
-	NmBound		place = {.tid = NM_TID_MIN};
-	uint64_t	root;
-	uint64_t	lid;
-	uint64_t	token;
-	int			seen = 0;
-	int			idx = 0;
-	NmVacuum	vac = {0};
-	NmRelocate	job = {.max_pages = 1};
+		b2;
+	NmScan scan,
+		back;
+	NmStatus st;
+	NmBound place = {.tid = NM_TID_MIN};
+	uint64_t root;
+	uint64_t lid;
+	uint64_t token;
+	int seen = 0;
+	int idx = 0;
+	NmVacuum vac = {0};
+	NmRelocate job = {.max_pages = 1};
 	NmTreeStats stats;
-	char		msg[100];
+	char msg[100];
 
 	model_init(&m, u);
 	nm_tree_create(old);

@@ -23,17 +23,17 @@ static Rng rng;
 typedef struct Test
 {
 	const Universe *u;
-	NmPool	   *pool;
+	NmPool *pool;
 	NmTreeShared *shared;
-	NmTree	   *tree;
-	Model		m;
-	int			ntids;			/* TIDs drawn from: few make collisions */
+	NmTree *tree;
+	Model m;
+	int ntids; /* TIDs drawn from: few make collisions */
 } Test;
 
 static uint64_t
 random_tid(Test *t)
 {
-	uint64_t	x = rng_below(&rng, (uint64_t) t->ntids);
+	uint64_t x = rng_below(&rng, (uint64_t) t->ntids);
 
 	/* the whole range of blocks and offsets */
 	switch (x % 5)
@@ -61,19 +61,19 @@ random_key(Test *t)
 /* A bound whose sign is the model's to tell: low .. high classes are equal. */
 typedef struct TestBound
 {
-	NmBound		b;
-	CompareArg	ca;
-	Test	   *t;
-	NmItem		prefix;			/* GENERAL with cmp */
-	uint64_t	prefix_buf[8];
-	int64_t		shifted;		/* FIXED with cmp: key >> 3 against this */
-	bool		is_null;
+	NmBound b;
+	CompareArg ca;
+	Test *t;
+	NmItem prefix; /* GENERAL with cmp */
+	uint64_t prefix_buf[8];
+	int64_t shifted; /* FIXED with cmp: key >> 3 against this */
+	bool is_null;
 } TestBound;
 
 static int
 cmp_prefix_of(const NmItem *item, const NmItem *prefix, bool fold)
 {
-	uint32_t	len = item->len < prefix->len ? item->len : prefix->len;
+	uint32_t len = item->len < prefix->len ? item->len : prefix->len;
 
 	return bytes_compare(item->data, len, prefix->data, prefix->len, fold);
 }
@@ -81,8 +81,8 @@ cmp_prefix_of(const NmItem *item, const NmItem *prefix, bool fold)
 static int
 bound_cmp(void *arg, const NmItem *item)
 {
-	TestBound  *tb = arg;
-	int			c;
+	TestBound *tb = arg;
+	int c;
 
 	compare_entry(&tb->ca, item);
 	if (tb->t->u->layout == NM_LAYOUT_GENERAL)
@@ -100,7 +100,7 @@ bound_cmp(void *arg, const NmItem *item)
 static void
 random_bound(Test *t, TestBound *tb)
 {
-	int			k = random_key(t);
+	int k = random_key(t);
 	const NmItem *item = &t->u->items[k];
 
 	memset(tb, 0, sizeof(*tb));
@@ -165,15 +165,17 @@ key_vs_bound(Test *t, int k, const TestBound *tb)
 		return -tb->b.infinite;
 	if (t->u->layout == NM_LAYOUT_GENERAL)
 		return tb->b.cmp ? cmp_prefix_of(item, &tb->prefix, t->u->fold)
-			: bytes_compare(item->data, item->len, tb->b.item.data, tb->b.item.len, t->u->fold);
+						 : bytes_compare(item->data, item->len, tb->b.item.data, tb->b.item.len, t->u->fold);
 	if (tb->b.cmp)
 	{
 		if (item->isnull || tb->is_null)
-			return item->isnull && tb->is_null ? 0 : item->isnull == t->u->nulls_first ? -1 : 1;
+			return item->isnull && tb->is_null ? 0 : item->isnull == t->u->nulls_first ? -1
+																					   : 1;
 		return (item->key >> 3 > tb->shifted) - (item->key >> 3 < tb->shifted);
 	}
 	if (item->isnull || tb->b.item.isnull)
-		return item->isnull && tb->b.item.isnull ? 0 : item->isnull == t->u->nulls_first ? -1 : 1;
+		return item->isnull && tb->b.item.isnull ? 0 : item->isnull == t->u->nulls_first ? -1
+																						 : 1;
 	return (item->key > tb->b.item.key) - (item->key < tb->b.item.key);
 }
 
@@ -181,13 +183,13 @@ key_vs_bound(Test *t, int k, const TestBound *tb)
 static int
 model_place(Test *t, const TestBound *tb)
 {
-	int			lo = 0;
-	int			hi = t->m.n;
+	int lo = 0;
+	int hi = t->m.n;
 
 	while (lo < hi)
 	{
-		int			mid = (lo + hi) / 2;
-		int			c = key_vs_bound(t, t->m.e[mid].k, tb);
+		int mid = (lo + hi) / 2;
+		int c = key_vs_bound(t, t->m.e[mid].k, tb);
 
 		if (c < 0 || (c == 0 && t->m.e[mid].tid < tb->b.tid))
 			lo = mid + 1;
@@ -202,18 +204,18 @@ model_place(Test *t, const TestBound *tb)
 static void
 do_insert(Test *t)
 {
-	int			k = random_key(t);
-	uint64_t	tid = random_tid(t);
-	Entry	   *e = model_get(&t->m, k, tid);
-	uint64_t	lid = 0;
+	int k = random_key(t);
+	uint64_t tid = random_tid(t);
+	Entry *e = model_get(&t->m, k, tid);
+	uint64_t lid = 0;
 	const uint64_t *guard = NULL;
-	bool		wrong = false;
-	NmPageNo	leaf = NM_NO_PAGE;
-	NmStatus	st;
+	bool wrong = false;
+	NmPageNo leaf = NM_NO_PAGE;
+	NmStatus st;
 
 	if (rng_below(&rng, 4) == 0)
 	{
-		NmBound		first = {.item = t->u->items[k],.tid = NM_TID_MIN};
+		NmBound first = {.item = t->u->items[k], .tid = NM_TID_MIN};
 
 		st = nm_tree_first_leaf(t->tree, &first, &lid);
 		if (st != NM_OK || lid == 0)
@@ -252,7 +254,7 @@ do_insert(Test *t)
 		else if (st != NM_EXISTS)
 			fault("insert of a killed entry: %s", status_name(st));
 		e->killed = false;
-		e->stamp = ++t->m.now;	/* a scan may have passed it by */
+		e->stamp = ++t->m.now; /* a scan may have passed it by */
 	}
 	else if (st != NM_EXISTS)
 		fault("insert of an entry that is there: %s", status_name(st));
@@ -263,14 +265,14 @@ do_insert(Test *t)
 static void
 do_delete(Test *t)
 {
-	Entry	   *e;
-	int			k;
-	uint64_t	tid;
-	NmStatus	st;
+	Entry *e;
+	int k;
+	uint64_t tid;
+	NmStatus st;
 
 	if (t->m.n > 0 && rng_below(&rng, 5) > 0)
 	{
-		Entry	   *any = &t->m.e[rng_below(&rng, (uint64_t) t->m.n)];
+		Entry *any = &t->m.e[rng_below(&rng, (uint64_t) t->m.n)];
 
 		k = any->k;
 		tid = any->tid;
@@ -297,18 +299,18 @@ static void
 do_scan(Test *t)
 {
 	static NmBatch b;
-	TestBound	lo,
-				hi;
-	NmScan		scan;
-	NmStatus	st;
+	TestBound lo,
+		hi;
+	NmScan scan;
+	NmStatus st;
 	NmDirection dir = rng_below(&rng, 2) ? NM_FORWARD : NM_BACKWARD;
-	bool		with_killed = rng_below(&rng, 4) == 0;
-	bool		changes = rng_below(&rng, 2);
-	int			turns = (int) rng_below(&rng, 4);
-	uint64_t	since = t->m.now;
-	bool		placed = false; /* is there a last entry? */
-	int			last_klass = 0;
-	uint64_t	last_tid = 0;
+	bool with_killed = rng_below(&rng, 4) == 0;
+	bool changes = rng_below(&rng, 2);
+	int turns = (int) rng_below(&rng, 4);
+	uint64_t since = t->m.now;
+	bool placed = false; /* is there a last entry? */
+	int last_klass = 0;
+	uint64_t last_tid = 0;
 
 	random_bound(t, &lo);
 	random_bound(t, &hi);
@@ -321,9 +323,9 @@ do_scan(Test *t)
 
 	for (;;)
 	{
-		int			from,
-					to,
-					cursor;
+		int from,
+			to,
+			cursor;
 
 		st = nm_scan_next(&scan, &b);
 		from = model_place(t, &lo);
@@ -348,21 +350,21 @@ do_scan(Test *t)
 		}
 		for (int i = 0; i < (st == NM_OK ? b.n : 0); i++)
 		{
-			bool		found = false;
+			bool found = false;
 
 			/* skip only what may be missing */
 			while (cursor >= from && cursor < to)
 			{
-				Entry	   *e = &t->m.e[cursor];
+				Entry *e = &t->m.e[cursor];
 				const NmItem *item = &t->u->items[e->k];
 
 				found = e->tid == b.tids[i];
 				if (found && t->u->layout == NM_LAYOUT_FIXED)
 					found = (i >= b.null_from && i < b.null_to) == item->isnull &&
-						(item->isnull || b.keys[i] == item->key);
+							(item->isnull || b.keys[i] == item->key);
 				if (found && t->u->layout == NM_LAYOUT_GENERAL && scan.keys_wanted)
 					found = b.len[i] == item->len &&
-						memcmp((char *) b.data + b.off[i] * 8, item->data, item->len) == 0;
+							memcmp((char *) b.data + b.off[i] * 8, item->data, item->len) == 0;
 				if (found && e->killed && !with_killed)
 					found = false;
 				if (found)
@@ -410,10 +412,10 @@ do_scan(Test *t)
 			(t->u->layout == NM_LAYOUT_FIXED || scan.keys_wanted))
 		{
 			/* kill some */
-			int			idx[8];
-			int			n = 0;
-			int			want = 0;
-			int			got;
+			int idx[8];
+			int n = 0;
+			int want = 0;
+			int got;
 
 			for (int i = (int) rng_below(&rng, (uint64_t) b.n); i < b.n && n < 8; i += 1 + (int) rng_below(&rng, 5))
 				idx[n++] = i;
@@ -422,16 +424,15 @@ do_scan(Test *t)
 				/* find the entry: among those with this TID the one shown */
 				for (int at = from; at < to; at++)
 				{
-					Entry	   *e = &t->m.e[at];
+					Entry *e = &t->m.e[at];
 					const NmItem *item = &t->u->items[e->k];
 
 					if (e->tid != b.tids[idx[i]])
 						continue;
-					if (t->u->layout == NM_LAYOUT_FIXED ?
-						(item->isnull != (idx[i] >= b.null_from && idx[i] < b.null_to) ||
-						 (!item->isnull && item->key != b.keys[idx[i]])) :
-						(b.len[idx[i]] != item->len ||
-						 memcmp((char *) b.data + b.off[idx[i]] * 8, item->data, item->len) != 0))
+					if (t->u->layout == NM_LAYOUT_FIXED ? (item->isnull != (idx[i] >= b.null_from && idx[i] < b.null_to) ||
+														   (!item->isnull && item->key != b.keys[idx[i]]))
+														: (b.len[idx[i]] != item->len ||
+														   memcmp((char *) b.data + b.off[idx[i]] * 8, item->data, item->len) != 0))
 						continue;
 					want += !e->killed;
 					e->killed = true;
@@ -455,13 +456,13 @@ do_scan(Test *t)
 		if (turns > 0 && placed && (st == NM_END || rng_below(&rng, 3) == 0))
 		{
 			/* any entry of the batch, or the last one seen */
-			int			at = model_find(&t->m, last_klass, last_tid);
-			NmItem		item;
-			uint64_t	tid;
+			int at = model_find(&t->m, last_klass, last_tid);
+			NmItem item;
+			uint64_t tid;
 
 			turns--;
 			if (at >= t->m.n || t->u->klass[t->m.e[at].k] != last_klass || t->m.e[at].tid != last_tid)
-				break;			/* it has been deleted: its spelling is lost */
+				break; /* it has been deleted: its spelling is lost */
 			item = t->u->items[t->m.e[at].k];
 			tid = last_tid;
 			dir = rng_below(&rng, 2) ? NM_FORWARD : NM_BACKWARD;
@@ -477,20 +478,20 @@ do_scan(Test *t)
 /* dead() of the vacuum: notes what was asked, decides by a hash of the TID. */
 typedef struct VacuumArg
 {
-	Test	   *t;
-	uint64_t	salt;
-	uint64_t   *seen;
-	int			nseen;
-	int			cap;
-	int			ticks;
-	int			jump_at;		/* longjmp in this call of dead */
-	jmp_buf		jump;
+	Test *t;
+	uint64_t salt;
+	uint64_t *seen;
+	int nseen;
+	int cap;
+	int ticks;
+	int jump_at; /* longjmp in this call of dead */
+	jmp_buf jump;
 } VacuumArg;
 
 static bool
 says_dead(const VacuumArg *va, uint64_t tid)
 {
-	Rng			r = {tid ^ va->salt};
+	Rng r = {tid ^ va->salt};
 
 	return rng_next(&r) % 4 < va->salt % 5;
 }
@@ -498,7 +499,7 @@ says_dead(const VacuumArg *va, uint64_t tid)
 static bool
 vacuum_dead(void *arg, uint64_t tid)
 {
-	VacuumArg  *va = arg;
+	VacuumArg *va = arg;
 
 	if (nm_version_locks_held() || nm_epoch_inside(va->t->pool))
 		fault("dead() with a lock or a section");
@@ -516,7 +517,7 @@ vacuum_dead(void *arg, uint64_t tid)
 static void
 vacuum_tick(void *arg)
 {
-	VacuumArg  *va = arg;
+	VacuumArg *va = arg;
 
 	va->ticks++;
 	if (nm_version_locks_held() || nm_epoch_inside(va->t->pool))
@@ -528,9 +529,9 @@ static void
 forget_vanished(Test *t)
 {
 	static NmBatch b;
-	NmScan		scan;
-	int			at = 0;
-	int			n = 0;
+	NmScan scan;
+	int at = 0;
+	int n = 0;
 
 	nm_scan_init(&scan, t->tree, NM_FORWARD, &bound_low, &bound_high);
 	scan.with_killed = true;
@@ -543,9 +544,7 @@ forget_vanished(Test *t)
 				const NmItem *item = &t->u->items[t->m.e[at].k];
 
 				if (t->m.e[at].tid == b.tids[i] &&
-					(t->u->layout == NM_LAYOUT_FIXED ?
-					 (i >= b.null_from && i < b.null_to) == item->isnull && (item->isnull || b.keys[i] == item->key) :
-					 b.len[i] == item->len && memcmp((char *) b.data + b.off[i] * 8, item->data, item->len) == 0))
+					(t->u->layout == NM_LAYOUT_FIXED ? (i >= b.null_from && i < b.null_to) == item->isnull && (item->isnull || b.keys[i] == item->key) : b.len[i] == item->len && memcmp((char *) b.data + b.off[i] * 8, item->data, item->len) == 0))
 					break;
 				if (!t->m.e[at].killed)
 					fault("an entry that is not killed has vanished");
@@ -565,11 +564,11 @@ forget_vanished(Test *t)
 static void
 do_vacuum(Test *t)
 {
-	VacuumArg	va = {.t = t,.salt = rng_next(&rng)};
-	NmVacuum	vac = {.dead = vacuum_dead,.tick = vacuum_tick,.arg = &va};
-	NmStatus	st;
-	int			at = 0;
-	int			gone = 0;
+	VacuumArg va = {.t = t, .salt = rng_next(&rng)};
+	NmVacuum vac = {.dead = vacuum_dead, .tick = vacuum_tick, .arg = &va};
+	NmStatus st;
+	int at = 0;
+	int gone = 0;
 
 	forget_vanished(t);
 	st = nm_tree_vacuum(t->tree, &vac);
@@ -607,10 +606,10 @@ do_vacuum(Test *t)
 /* want() of relocation */
 typedef struct RelocateArg
 {
-	Test	   *t;
-	int			arena;			/* fixed one, or -1 = at random */
-	int			level;
-	int			calls;
+	Test *t;
+	int arena; /* fixed one, or -1 = at random */
+	int level;
+	int calls;
 } RelocateArg;
 
 static int
@@ -631,18 +630,18 @@ relocate_want(void *arg, NmPageNo page, uint64_t lid)
 static void
 do_relocate(Test *t, bool all)
 {
-	RelocateArg ra = {.t = t,.arena = all ? (int) rng_below(&rng, 2) : -1,.level = all ? 0 : (int) rng_below(&rng, 3)};
-	NmRelocate	job = {.level = ra.level,.want = relocate_want,.arg = &ra};
+	RelocateArg ra = {.t = t, .arena = all ? (int) rng_below(&rng, 2) : -1, .level = all ? 0 : (int) rng_below(&rng, 3)};
+	NmRelocate job = {.level = ra.level, .want = relocate_want, .arg = &ra};
 	NmTreeStats stats;
-	int			calls = 0;
-	uint64_t	compares = handle_arg(t->tree)->calls;
+	int calls = 0;
+	uint64_t compares = handle_arg(t->tree)->calls;
 
 	nm_tree_stats(t->tree, &stats, NULL, NULL);
 	job.max_pages = 1 + (int) rng_below(&rng, 50);
 	while (!job.done)
 	{
-		int64_t		moved = job.moved;
-		NmStatus	st = nm_tree_relocate(t->tree, &job);
+		int64_t moved = job.moved;
+		NmStatus st = nm_tree_relocate(t->tree, &job);
 
 		if (st != NM_OK)
 		{
@@ -664,7 +663,7 @@ do_relocate(Test *t, bool all)
 		fault("relocate called a comparator");
 	if (all)
 	{
-		int64_t		leaves = stats.leaves;
+		int64_t leaves = stats.leaves;
 
 		if (job.asked != leaves || job.moved + job.already + job.busy + job.nomem != leaves)
 			fault("relocate: %lld leaves; asked %lld, moved %lld, already %lld, busy %lld, nomem %lld",
@@ -684,10 +683,10 @@ static void
 do_removal_check(Test *t)
 {
 	static NmBatch b;
-	NmScan		scan;
-	int			idx = 0;
-	int			j;
-	Entry	   *e;
+	NmScan scan;
+	int idx = 0;
+	int j;
+	Entry *e;
 
 	if (t->m.n == 0)
 		return;
@@ -696,7 +695,7 @@ do_removal_check(Test *t)
 	if (e->killed)
 		return;
 	{
-		NmBound		lo = {.item = t->u->items[e->k],.tid = e->tid};
+		NmBound lo = {.item = t->u->items[e->k], .tid = e->tid};
 
 		nm_scan_init(&scan, t->tree, NM_FORWARD, &lo, &bound_high);
 		if (nm_scan_next(&scan, &b) != NM_OK || b.tids[0] != e->tid)
@@ -719,19 +718,19 @@ do_removal_check(Test *t)
 static void
 load_bulk(Test *t, int n, int fillfactor)
 {
-	NmBulk	   *bulk = aligned_alloc(64, (nm_bulk_size() + 63) / 64 * 64);
-	NmStatus	st;
+	NmBulk *bulk = aligned_alloc(64, (nm_bulk_size() + 63) / 64 * 64);
+	NmStatus st;
 
 	(void) fillfactor;
 	while (t->m.n < n)
 	{
-		int			k = random_key(t);
-		uint64_t	tid = random_tid(t);
+		int k = random_key(t);
+		uint64_t tid = random_tid(t);
 
 		if (model_get(&t->m, k, tid) == NULL)
 			model_add(&t->m, k, tid);
 		else if (rng_below(&rng, 100) == 0)
-			n--;				/* few TIDs: don't try for ever */
+			n--; /* few TIDs: don't try for ever */
 	}
 	nm_bulk_begin(bulk, t->tree, (int) rng_below(&rng, 2));
 	for (int i = 0; i < t->m.n; i++)
@@ -753,10 +752,10 @@ load_bulk(Test *t, int n, int fillfactor)
 static void
 run_config(const char *name, Universe *u, int fillfactor, bool leave_epoch, int bulk, int ntids, int nops)
 {
-	Test		t = {.u = u,.ntids = ntids};
-	uint64_t	before;
-	uint64_t	root;
-	int			peak = 0;
+	Test t = {.u = u, .ntids = ntids};
+	uint64_t before;
+	uint64_t root;
+	int peak = 0;
 
 	t.pool = pool_make(2, 64, 128, 4);
 	nm_pool_free(t.pool, nm_pool_alloc(t.pool, 0, false, NULL, NULL));
@@ -773,8 +772,8 @@ run_config(const char *name, Universe *u, int fillfactor, bool leave_epoch, int 
 	for (int op = 0; op < nops && faults_so_far() == 0; op++)
 	{
 		/* swings between growing and shrinking */
-		bool		grow = (op / (nops / 4 + 1)) % 2 == 0;
-		uint64_t	x = rng_below(&rng, 1000);
+		bool grow = (op / (nops / 4 + 1)) % 2 == 0;
+		uint64_t x = rng_below(&rng, 1000);
 
 		t.tree->arena = (int) rng_below(&rng, 2);
 		if (x < 6)
@@ -833,10 +832,10 @@ run_config(const char *name, Universe *u, int fillfactor, bool leave_epoch, int 
 static void
 test_vacuum_raises(void)
 {
-	Universe   *u = universe_fixed(&rng, 3000, true, false);
-	Test		t = {.u = u,.ntids = 1000};
-	VacuumArg  *va = calloc(1, sizeof(*va));
-	int			rounds = 20;
+	Universe *u = universe_fixed(&rng, 3000, true, false);
+	Test t = {.u = u, .ntids = 1000};
+	VacuumArg *va = calloc(1, sizeof(*va));
+	int rounds = 20;
 
 	t.pool = pool_make(2, 16, 32, 4);
 	t.shared = shared_make(u, 90);
@@ -845,11 +844,11 @@ test_vacuum_raises(void)
 	load_bulk(&t, 8000, 90);
 	for (int i = 0; i < rounds; i++)
 	{
-		NmVacuum	vac = {.dead = vacuum_dead,.arg = va};
+		NmVacuum vac = {.dead = vacuum_dead, .arg = va};
 		static Entry *keep;
 		static NmBatch b;
 		volatile int n = 0;
-		NmScan		scan;
+		NmScan scan;
 
 		va->t = &t;
 		va->salt = rng_next(&rng) / 5 * 5 + 1;
@@ -867,7 +866,7 @@ test_vacuum_raises(void)
 		keep = malloc((size_t) t.m.n * sizeof(Entry));
 		nm_scan_init(&scan, t.tree, NM_FORWARD, &bound_low, &bound_high);
 		{
-			int			at = 0;
+			int at = 0;
 
 			while (nm_scan_next(&scan, &b) == NM_OK)
 				for (int j = 0; j < b.n; j++)

@@ -29,35 +29,38 @@ static Rng rng;
 
 enum State
 {
-	ABSENT, PRESENT, DOOMED, KILLABLE
+	ABSENT,
+	PRESENT,
+	DOOMED,
+	KILLABLE
 };
 
 /* Entries in a run: churning ones in a row fill some leaves.  Set before workers start. */
-static int	run_length;
+static int run_length;
 
 /* Owner 0's operations per phase: enough to fill or empty four runs. */
-#define PHASE_OPS	((uint64_t) run_length * 21)
-#define MAX_WORKERS	12
+#define PHASE_OPS ((uint64_t) run_length * 21)
+#define MAX_WORKERS 12
 
 typedef struct World
 {
 	const Universe *u;
-	NmPool	   *pool;
+	NmPool *pool;
 	NmTreeShared *shared;
-	bool		leave_epoch;
-	int			nentries;
-	int			nowners;
-	int			per_key;		/* entries with the same key */
+	bool leave_epoch;
+	int nentries;
+	int nowners;
+	int per_key; /* entries with the same key */
 	_Atomic unsigned char *state;
 	_Atomic int stop;
 	_Atomic uint64_t phase;
 	_Atomic uint64_t ops,
-				scans,
-				vacuums,
-				unlinked,
-				marked,
-				relocated,
-				checks;
+		scans,
+		vacuums,
+		unlinked,
+		marked,
+		relocated,
+		checks;
 } World;
 
 static inline bool
@@ -106,10 +109,10 @@ batch_key_is(const World *w, const NmBatch *b, int j, int i)
 static bool
 lookup(World *w, NmTree *tree, NmBatch *b, int i, Rng *r)
 {
-	NmBound		lo = {.item = w->u->items[key_of(w, i)],.tid = tid_of(i)};
-	NmBound		hi = lo;
-	NmScan		scan;
-	NmStatus	st;
+	NmBound lo = {.item = w->u->items[key_of(w, i)], .tid = tid_of(i)};
+	NmBound hi = lo;
+	NmScan scan;
+	NmStatus st;
 
 	hi.tid++;
 	nm_scan_init(&scan, tree, rng_below(r, 2) ? NM_FORWARD : NM_BACKWARD, &lo, &hi);
@@ -124,17 +127,17 @@ lookup(World *w, NmTree *tree, NmBatch *b, int i, Rng *r)
 static void
 owner_loop(World *w, NmTree *tree, NmBatch *b, int me, Rng *r)
 {
-	uint64_t	n = 0;
+	uint64_t n = 0;
 
 	while (!atomic_load_explicit(&w->stop, memory_order_relaxed))
 	{
 		/* all owners fill a region, then empty it, then go to another */
-		uint64_t	phase = atomic_load_explicit(&w->phase, memory_order_relaxed);
-		Rng			where = {phase / 2};
-		bool		grow = phase % 2 == 0;
-		int			i = (int) rng_below(r, (uint64_t) w->nentries);
+		uint64_t phase = atomic_load_explicit(&w->phase, memory_order_relaxed);
+		Rng where = {phase / 2};
+		bool grow = phase % 2 == 0;
+		int i = (int) rng_below(r, (uint64_t) w->nentries);
 		const NmItem *item = &w->u->items[key_of(w, i)];
-		NmStatus	st;
+		NmStatus st;
 
 		if (permanent(i))
 		{
@@ -201,7 +204,7 @@ owner_loop(World *w, NmTree *tree, NmBatch *b, int me, Rng *r)
 				}
 				break;
 			default:
-				break;			/* vacuum's */
+				break; /* vacuum's */
 		}
 	}
 	atomic_fetch_add(&w->ops, n);
@@ -215,15 +218,15 @@ scanner_loop(World *w, NmTree *tree, NmBatch *b, Rng *r)
 	while (!atomic_load_explicit(&w->stop, memory_order_relaxed))
 	{
 		NmDirection dir = rng_below(r, 2) ? NM_FORWARD : NM_BACKWARD;
-		int			from = rng_below(r, 2) ? 0 : (int) rng_below(r, (uint64_t) w->nentries);
-		int			to = rng_below(r, 2) ? w->nentries : from + (int) rng_below(r, (uint64_t) (w->nentries - from));
-		NmBound		lo = {.item = w->u->items[key_of(w, from)],.tid = tid_of(from)};
-		NmBound		hi = bound_high;
-		NmScan		scan;
-		NmStatus	st;
-		int			last = dir == NM_FORWARD ? from - 1 : to;
-		int			nbatches = 0;
-		bool		kills = rng_below(r, 2);
+		int from = rng_below(r, 2) ? 0 : (int) rng_below(r, (uint64_t) w->nentries);
+		int to = rng_below(r, 2) ? w->nentries : from + (int) rng_below(r, (uint64_t) (w->nentries - from));
+		NmBound lo = {.item = w->u->items[key_of(w, from)], .tid = tid_of(from)};
+		NmBound hi = bound_high;
+		NmScan scan;
+		NmStatus st;
+		int last = dir == NM_FORWARD ? from - 1 : to;
+		int nbatches = 0;
+		bool kills = rng_below(r, 2);
 
 		if (to < w->nentries)
 		{
@@ -235,12 +238,12 @@ scanner_loop(World *w, NmTree *tree, NmBatch *b, Rng *r)
 		scan.with_killed = rng_below(r, 4) == 0;
 		while ((st = nm_scan_next(&scan, b)) == NM_OK)
 		{
-			int			idx[NM_LEAF_MAX_ENTRIES];
-			int			nidx = 0;
+			int idx[NM_LEAF_MAX_ENTRIES];
+			int nidx = 0;
 
 			for (int j = 0; j < b->n; j++)
 			{
-				int			i = (int) (b->tids[j] >> 16);
+				int i = (int) (b->tids[j] >> 16);
 
 				if (i < from || i >= to || b->tids[j] != tid_of(i) || !batch_key_is(w, b, j, i))
 				{
@@ -302,17 +305,17 @@ scanner_loop(World *w, NmTree *tree, NmBatch *b, Rng *r)
 
 typedef struct VacuumArg
 {
-	World	   *w;
-	int			last;
-	unsigned char *asked;		/* was DOOMED or KILLABLE at the start */
+	World *w;
+	int last;
+	unsigned char *asked; /* was DOOMED or KILLABLE at the start */
 } VacuumArg;
 
 static bool
 vacuum_dead(void *arg, uint64_t tid)
 {
-	VacuumArg  *va = arg;
-	int			i = (int) (tid >> 16);
-	enum State	s;
+	VacuumArg *va = arg;
+	int i = (int) (tid >> 16);
+	enum State s;
 
 	if (i <= va->last || i >= va->w->nentries || tid != tid_of(i))
 		fault("vacuum visits entry %d after %d", i, va->last);
@@ -330,12 +333,12 @@ vacuum_dead(void *arg, uint64_t tid)
 static void
 vacuum_loop(World *w, NmTree *tree, NmBatch *b, Rng *r)
 {
-	VacuumArg	va = {.w = w,.asked = calloc((size_t) w->nentries, 1)};
+	VacuumArg va = {.w = w, .asked = calloc((size_t) w->nentries, 1)};
 
 	while (!atomic_load_explicit(&w->stop, memory_order_relaxed))
 	{
-		NmVacuum	vac = {.dead = vacuum_dead,.arg = &va};
-		NmStatus	st;
+		NmVacuum vac = {.dead = vacuum_dead, .arg = &va};
+		NmStatus st;
 
 		for (int i = 0; i < w->nentries; i++)
 			va.asked[i] = state_of(w, i) >= DOOMED;
@@ -378,9 +381,9 @@ relocate_loop(World *w, NmTree *tree, Rng *r)
 {
 	while (!atomic_load_explicit(&w->stop, memory_order_relaxed))
 	{
-		NmRelocate	job = {.level = rng_below(r, 4) ? 0 : 1 + (int) rng_below(r, 2),.want = want_random,.arg = r};
-		char		msg[300];
-		NmStatus	st;
+		NmRelocate job = {.level = rng_below(r, 4) ? 0 : 1 + (int) rng_below(r, 2), .want = want_random, .arg = r};
+		char msg[300];
+		NmStatus st;
 
 		job.max_pages = 1 + (int) rng_below(r, 20);
 		for (int calls = 0; !job.done && calls < 100; calls++)
@@ -406,19 +409,19 @@ relocate_loop(World *w, NmTree *tree, Rng *r)
 
 typedef struct Worker
 {
-	World	   *w;
-	int			number;
-	uint64_t	seed;
+	World *w;
+	int number;
+	uint64_t seed;
 } Worker;
 
 static void *
 worker_main(void *arg)
 {
-	Worker	   *wk = arg;
-	World	   *w = wk->w;
-	Rng			r = {wk->seed};
-	NmBatch    *b = malloc(sizeof(NmBatch));
-	NmTree	   *tree;
+	Worker *wk = arg;
+	World *w = wk->w;
+	Rng r = {wk->seed};
+	NmBatch *b = malloc(sizeof(NmBatch));
+	NmTree *tree;
 
 	nm_epoch_attach(w->pool, wk->number + 1);
 	tree = handle_open(w->pool, w->shared, w->u, w->leave_epoch);
@@ -443,15 +446,13 @@ static void
 run_workers(World *w, int nworkers, bool processes, int ms)
 {
 	static Worker wk[MAX_WORKERS];
-	pthread_t	th[MAX_WORKERS];
-	pid_t		pid[MAX_WORKERS];
+	pthread_t th[MAX_WORKERS];
+	pid_t pid[MAX_WORKERS];
 
 	for (int i = 0; i < nworkers; i++)
 	{
-		wk[i] = (Worker)
-		{
-			w, i, rng_next(&rng)
-		};
+		wk[i] = (Worker){
+			w, i, rng_next(&rng)};
 		if (processes)
 		{
 			fflush(stdout);
@@ -470,7 +471,7 @@ run_workers(World *w, int nworkers, bool processes, int ms)
 	atomic_store(&w->stop, 1);
 	for (int i = 0; i < nworkers; i++)
 	{
-		int			status = 0;
+		int status = 0;
 
 		if (!processes)
 			pthread_join(th[i], NULL);
@@ -482,11 +483,11 @@ run_workers(World *w, int nworkers, bool processes, int ms)
 static void
 test_churn(const char *name, Universe *u, int per_key, int run, bool leave_epoch, bool processes, int ms)
 {
-	World	   *w = shared_mem(sizeof(World));
-	NmTree	   *tree;
-	Model		m;
-	uint64_t	root;
-	uint64_t	before;
+	World *w = shared_mem(sizeof(World));
+	NmTree *tree;
+	Model m;
+	uint64_t root;
+	uint64_t before;
 
 	run_length = run;
 	w->u = u;
@@ -542,57 +543,57 @@ test_churn(const char *name, Universe *u, int per_key, int run, bool leave_epoch
 
 /* ---- unique guard ---- */
 
-#define STRIPES		16
-#define RACERS		4
-#define MAX_UNIQUE	4000
+#define STRIPES 16
+#define RACERS 4
+#define MAX_UNIQUE 4000
 
 typedef struct Race
 {
-	NmPool	   *pool;
+	NmPool *pool;
 	NmTreeShared *shared;
 	const Universe *u;
-	int			nkeys;			/* even keys of the universe are raced for */
-	int			ndead;			/* old entries per key, not counting */
+	int nkeys; /* even keys of the universe are raced for */
+	int ndead; /* old entries per key, not counting */
 	pthread_mutex_t stripe[STRIPES];
 	_Atomic int wins[MAX_UNIQUE];
 	_Atomic int running;
 	_Atomic uint64_t stale,
-				lost;
+		lost;
 } Race;
 
-#define DEAD_OFFSET	1000
+#define DEAD_OFFSET 1000
 
 static void
 racer_loop(Race *race, NmTree *tree, NmBatch *b, int me, Rng *r)
 {
-	int			order[8];
+	int order[8];
 
 	for (int base = 0; base < race->nkeys; base += 8)
 	{
-		int			n = race->nkeys - base < 8 ? race->nkeys - base : 8;
+		int n = race->nkeys - base < 8 ? race->nkeys - base : 8;
 
 		for (int j = 0; j < n; j++)
 		{
-			int			k = (int) rng_below(r, (uint64_t) j + 1);
+			int k = (int) rng_below(r, (uint64_t) j + 1);
 
 			order[j] = order[k];
 			order[k] = base + j;
 		}
 		for (int j = 0; j < n; j++)
 		{
-			int			key = order[j];
+			int key = order[j];
 			const NmItem *item = &race->u->items[key * 2];
-			NmBound		lo = {.item = *item,.tid = NM_TID_MIN};
-			NmBound		hi = {.item = *item,.tid = NM_TID_MAX};
-			uint64_t	tid = make_tid(rng_below(r, 1000000), 1 + (uint64_t) me);
+			NmBound lo = {.item = *item, .tid = NM_TID_MIN};
+			NmBound hi = {.item = *item, .tid = NM_TID_MAX};
+			uint64_t tid = make_tid(rng_below(r, 1000000), 1 + (uint64_t) me);
 
 			for (;;)
 			{
-				uint64_t	lid;
-				NmStatus	st = nm_tree_first_leaf(tree, &lo, &lid);
+				uint64_t lid;
+				NmStatus st = nm_tree_first_leaf(tree, &lo, &lid);
 				pthread_mutex_t *stripe = &race->stripe[lid % STRIPES];
-				NmScan		scan;
-				bool		there = false;
+				NmScan scan;
+				bool there = false;
 
 				if (st != NM_OK)
 				{
@@ -643,24 +644,24 @@ odd_dead(void *arg, uint64_t tid)
 static void
 noise_loop(Race *race, NmTree *tree, Rng *r)
 {
-	uint64_t	n = 0;
+	uint64_t n = 0;
 
 	while (atomic_load(&race->running) > 0)
 	{
-		int			at = (int) rng_below(r, (uint64_t) race->nkeys);
+		int at = (int) rng_below(r, (uint64_t) race->nkeys);
 
 		for (int j = 0; j < 300 && at + j < race->nkeys; j++)
 			if (nm_tree_insert(tree, &race->u->items[(at + j) * 2 + 1], make_tid(n++, 500), NULL, NULL) != NM_OK)
 				fault("insert of noise");
 		if (rng_below(r, 3) == 0)
 		{
-			NmVacuum	vac = {.dead = odd_dead};
+			NmVacuum vac = {.dead = odd_dead};
 
 			nm_tree_vacuum(tree, &vac);
 		}
 		if (rng_below(r, 3) == 0)
 		{
-			NmRelocate	job = {.want = want_random,.arg = r,.max_pages = 10};
+			NmRelocate job = {.want = want_random, .arg = r, .max_pages = 10};
 
 			while (!job.done && nm_tree_relocate(tree, &job) == NM_OK)
 				;
@@ -670,19 +671,19 @@ noise_loop(Race *race, NmTree *tree, Rng *r)
 
 typedef struct Racer
 {
-	Race	   *race;
-	int			number;
-	uint64_t	seed;
+	Race *race;
+	int number;
+	uint64_t seed;
 } Racer;
 
 static void *
 racer_main(void *arg)
 {
-	Racer	   *rc = arg;
-	Race	   *race = rc->race;
-	Rng			r = {rc->seed};
-	NmBatch    *b = malloc(sizeof(NmBatch));
-	NmTree	   *tree;
+	Racer *rc = arg;
+	Race *race = rc->race;
+	Rng r = {rc->seed};
+	NmBatch *b = malloc(sizeof(NmBatch));
+	NmTree *tree;
 
 	nm_epoch_attach(race->pool, rc->number + 1);
 	tree = handle_open(race->pool, race->shared, race->u, false);
@@ -699,15 +700,15 @@ racer_main(void *arg)
 static void
 test_unique(const char *name, Universe *u, int ndead)
 {
-	Race	   *race = shared_mem(sizeof(Race));
-	NmTree	   *tree;
-	Racer		rc[RACERS + 1];
-	pthread_t	th[RACERS + 1];
-	NmBound		lo = {.tid = NM_TID_MIN};
-	NmBound		hi = {.tid = NM_TID_MAX};
+	Race *race = shared_mem(sizeof(Race));
+	NmTree *tree;
+	Racer rc[RACERS + 1];
+	pthread_t th[RACERS + 1];
+	NmBound lo = {.tid = NM_TID_MIN};
+	NmBound hi = {.tid = NM_TID_MAX};
 	static NmBatch b;
-	int			wrong = 0;
-	char		msg[300];
+	int wrong = 0;
+	char msg[300];
 
 	race->u = u;
 	race->nkeys = u->n / 2 < MAX_UNIQUE ? u->n / 2 : MAX_UNIQUE;
@@ -719,7 +720,7 @@ test_unique(const char *name, Universe *u, int ndead)
 	tree = handle_open(race->pool, race->shared, u, false);
 	if (ndead > 0)
 	{
-		NmBulk	   *bulk = aligned_alloc(64, (nm_bulk_size() + 63) / 64 * 64);
+		NmBulk *bulk = aligned_alloc(64, (nm_bulk_size() + 63) / 64 * 64);
 
 		nm_bulk_begin(bulk, tree, 0);
 		for (int k = 0; k < race->nkeys; k++)
@@ -735,10 +736,8 @@ test_unique(const char *name, Universe *u, int ndead)
 	atomic_store(&race->running, RACERS);
 	for (int i = 0; i <= RACERS; i++)
 	{
-		rc[i] = (Racer)
-		{
-			race, i, rng_next(&rng)
-		};
+		rc[i] = (Racer){
+			race, i, rng_next(&rng)};
 		pthread_create(&th[i], NULL, racer_main, &rc[i]);
 	}
 	for (int i = 0; i <= RACERS; i++)
@@ -746,8 +745,8 @@ test_unique(const char *name, Universe *u, int ndead)
 
 	for (int k = 0; k < race->nkeys; k++)
 	{
-		NmScan		scan;
-		int			live = 0;
+		NmScan scan;
+		int live = 0;
 
 		lo.item = hi.item = u->items[k * 2];
 		nm_scan_init(&scan, tree, NM_FORWARD, &lo, &hi);
@@ -773,13 +772,13 @@ test_unique(const char *name, Universe *u, int ndead)
 int
 main(void)
 {
-	int			ms;
-	int			n;
+	int ms;
+	int n;
 
 	rng.s = tap_start("test_tree_threads");
 #if defined(NM_TSAN)
 	ms = 3000;
-	n = 1000;					/* a small tree: much happens to each page */
+	n = 1000; /* a small tree: much happens to each page */
 #else
 	ms = 2500;
 	n = 2000;

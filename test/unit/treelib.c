@@ -38,11 +38,11 @@ bytes_compare(const void *a, uint32_t alen, const void *b, uint32_t blen, bool f
 {
 	const unsigned char *x = a;
 	const unsigned char *y = b;
-	uint32_t	n = alen < blen ? alen : blen;
+	uint32_t n = alen < blen ? alen : blen;
 
 	for (uint32_t i = 0; i < n; i++)
 	{
-		int			d = folded(x[i], fold) - folded(y[i], fold);
+		int d = folded(x[i], fold) - folded(y[i], fold);
 
 		if (d != 0)
 			return d;
@@ -54,7 +54,7 @@ uint64_t
 bytes_head(const void *data, uint32_t len, bool fold)
 {
 	const unsigned char *x = data;
-	uint64_t	head = 0;
+	uint64_t head = 0;
 
 	for (uint32_t i = 0; i < 8; i++)
 		head = head << 8 | (uint64_t) (i < len ? folded(x[i], fold) : 0);
@@ -65,14 +65,14 @@ bytes_head(const void *data, uint32_t len, bool fold)
 static unsigned char
 checksum(const unsigned char *x, uint32_t len)
 {
-	uint32_t	sum = len;
+	uint32_t sum = len;
 
 	for (uint32_t i = 0; i + 1 < len; i++)
 		sum = sum * 31 + (uint32_t) folded(x[i], true);
 	return (unsigned char) ('0' + sum % 10);
 }
 
-#define SEAL_MIN	6
+#define SEAL_MIN 6
 
 void
 bytes_seal(void *data, uint32_t len, bool fold)
@@ -118,9 +118,9 @@ universe_sort(Universe *u)
 Universe *
 universe_fixed(Rng *r, int n, bool nulls, bool nulls_first)
 {
-	Universe   *u = calloc(1, sizeof(*u));
-	int64_t		last = INT64_MIN;
-	int			i = 0;
+	Universe *u = calloc(1, sizeof(*u));
+	int64_t last = INT64_MIN;
+	int i = 0;
 
 	u->layout = NM_LAYOUT_FIXED;
 	u->nulls_first = nulls_first;
@@ -129,7 +129,7 @@ universe_fixed(Rng *r, int n, bool nulls, bool nulls_first)
 	if (nulls)
 	{
 		u->items[i].isnull = true;
-		u->items[i++].key = (int64_t) rng_next(r);	/* to be ignored */
+		u->items[i++].key = (int64_t) rng_next(r); /* to be ignored */
 	}
 	u->items[i++].key = INT64_MIN;
 	u->items[i++].key = INT64_MAX;
@@ -151,7 +151,7 @@ universe_fixed(Rng *r, int n, bool nulls, bool nulls_first)
 Universe *
 universe_general(Rng *r, int n, bool heads, bool fold, uint32_t max_len)
 {
-	Universe   *u = calloc(1, sizeof(*u));
+	Universe *u = calloc(1, sizeof(*u));
 	static const uint32_t special[] = {1, 7, 8, 9, 16, 255, 256, 879, 880, 881, 888, 2703, NM_MAX_KEY_SIZE};
 
 	u->layout = NM_LAYOUT_GENERAL;
@@ -161,8 +161,8 @@ universe_general(Rng *r, int n, bool heads, bool fold, uint32_t max_len)
 	u->items = calloc((size_t) n, sizeof(NmItem));
 	for (int i = 0; i < n; i++)
 	{
-		uint32_t	len;
-		uint32_t	common = (uint32_t) rng_below(r, 3) * 6;	/* shared prefix */
+		uint32_t len;
+		uint32_t common = (uint32_t) rng_below(r, 3) * 6; /* shared prefix */
 		unsigned char *data = aligned_alloc(16, NM_MAX_KEY_SIZE + 16);
 
 		switch (rng_below(r, 12))
@@ -205,7 +205,7 @@ universe_general(Rng *r, int n, bool heads, bool fold, uint32_t max_len)
 Universe *
 universe_distinct(Universe *u)
 {
-	int			n = 0;
+	int n = 0;
 
 	for (int i = 0; i < u->n; i++)
 	{
@@ -268,15 +268,15 @@ tree_compare(void *arg, const NmItem *a, const NmItem *b)
 
 typedef struct Handle
 {
-	NmTree		tree;
-	CompareArg	arg;
-	void	   *scratch;
+	NmTree tree;
+	CompareArg arg;
+	void *scratch;
 } Handle;
 
 NmTree *
 handle_open(NmPool *pool, NmTreeShared *shared, const Universe *u, bool leave_epoch)
 {
-	Handle	   *h = calloc(1, sizeof(Handle));
+	Handle *h = calloc(1, sizeof(Handle));
 
 	h->scratch = aligned_alloc(16, (nm_tree_scratch_size() + 15) / 16 * 16);
 	nm_tree_open(&h->tree, pool, shared, h->scratch);
@@ -299,7 +299,7 @@ handle_arg(NmTree *tree)
 void
 handle_close(NmTree *tree)
 {
-	Handle	   *h = (Handle *) tree;
+	Handle *h = (Handle *) tree;
 
 	nm_tree_close(tree);
 	free(h->scratch);
@@ -338,13 +338,13 @@ model_free(Model *m)
 int
 model_find(const Model *m, int klass, uint64_t tid)
 {
-	int			lo = 0;
-	int			hi = m->n;
+	int lo = 0;
+	int hi = m->n;
 
 	while (lo < hi)
 	{
-		int			mid = (lo + hi) / 2;
-		int			c = m->u->klass[m->e[mid].k];
+		int mid = (lo + hi) / 2;
+		int c = m->u->klass[m->e[mid].k];
 
 		if (c < klass || (c == klass && m->e[mid].tid < tid))
 			lo = mid + 1;
@@ -357,7 +357,7 @@ model_find(const Model *m, int klass, uint64_t tid)
 Entry *
 model_get(const Model *m, int k, uint64_t tid)
 {
-	int			at = model_find(m, m->u->klass[k], tid);
+	int at = model_find(m, m->u->klass[k], tid);
 
 	if (at < m->n && m->u->klass[m->e[at].k] == m->u->klass[k] && m->e[at].tid == tid)
 		return &m->e[at];
@@ -367,7 +367,7 @@ model_get(const Model *m, int k, uint64_t tid)
 void
 model_add(Model *m, int k, uint64_t tid)
 {
-	int			at = model_find(m, m->u->klass[k], tid);
+	int at = model_find(m, m->u->klass[k], tid);
 
 	if (m->n == m->cap)
 	{
@@ -375,10 +375,8 @@ model_add(Model *m, int k, uint64_t tid)
 		m->e = realloc(m->e, (size_t) m->cap * sizeof(Entry));
 	}
 	memmove(&m->e[at + 1], &m->e[at], (size_t) (m->n - at) * sizeof(Entry));
-	m->e[at] = (Entry)
-	{
-		.k = k,.tid = tid,.stamp = ++m->now
-	};
+	m->e[at] = (Entry){
+		.k = k, .tid = tid, .stamp = ++m->now};
 	m->n++;
 }
 
@@ -392,7 +390,7 @@ model_remove(Model *m, int at)
 int
 model_live(const Model *m)
 {
-	int			n = 0;
+	int n = 0;
 
 	for (int i = 0; i < m->n; i++)
 		n += !m->e[i].killed;
@@ -405,9 +403,9 @@ void
 verify_scan(NmTree *tree, Model *m, NmDirection dir, const char *when)
 {
 	static __thread NmBatch b;
-	NmScan		scan;
-	NmStatus	st;
-	int			at = dir == NM_FORWARD ? 0 : m->n - 1;
+	NmScan scan;
+	NmStatus st;
+	int at = dir == NM_FORWARD ? 0 : m->n - 1;
 
 	nm_scan_init(&scan, tree, dir, &bound_low, &bound_high);
 	while ((st = nm_scan_next(&scan, &b)) == NM_OK)
@@ -420,7 +418,7 @@ verify_scan(NmTree *tree, Model *m, NmDirection dir, const char *when)
 		for (int i = 0; i < b.n; i++)
 		{
 			const NmItem *item;
-			bool		same;
+			bool same;
 
 			while (at >= 0 && at < m->n && m->e[at].killed)
 				at += dir;
@@ -432,7 +430,7 @@ verify_scan(NmTree *tree, Model *m, NmDirection dir, const char *when)
 			item = &m->u->items[m->e[at].k];
 			if (m->u->layout == NM_LAYOUT_FIXED)
 				same = (i >= b.null_from && i < b.null_to) == item->isnull &&
-					(item->isnull || b.keys[i] == item->key);
+					   (item->isnull || b.keys[i] == item->key);
 			else
 				same = b.len[i] == item->len && memcmp((char *) b.data + b.off[i] * 8, item->data, item->len) == 0;
 			if (!same || b.tids[i] != m->e[at].tid)
@@ -455,10 +453,10 @@ verify_scan(NmTree *tree, Model *m, NmDirection dir, const char *when)
 void
 verify_tree(NmTree *tree, Model *m, const char *when)
 {
-	char		msg[512] = "";
+	char msg[512] = "";
 	NmTreeStats stats;
-	NmStatus	st = nm_tree_check(tree, true, msg, sizeof(msg), NULL, NULL);
-	int			live = model_live(m);
+	NmStatus st = nm_tree_check(tree, true, msg, sizeof(msg), NULL, NULL);
+	int live = model_live(m);
 
 	if (st != NM_OK)
 		fault("%s: nm_tree_check: %s: %s", when, status_name(st), msg);
@@ -470,8 +468,8 @@ verify_tree(NmTree *tree, Model *m, const char *when)
 			  (long long) stats.entries, (long long) stats.killed, live);
 	else
 	{
-		int64_t		pages = 0;
-		int64_t		leaves = 0;
+		int64_t pages = 0;
+		int64_t leaves = 0;
 
 		for (int i = 0; i < tree->pool->narenas; i++)
 		{

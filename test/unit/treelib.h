@@ -23,40 +23,40 @@
 
 typedef struct Universe
 {
-	NmLayout	layout;
-	bool		nulls_first;
-	bool		heads;
-	bool		fold;			/* GENERAL: the comparator ignores case */
-	int			n;
-	NmItem	   *items;			/* in order */
-	int		   *klass;			/* equal keys have the same; ascending */
+	NmLayout layout;
+	bool nulls_first;
+	bool heads;
+	bool fold; /* GENERAL: the comparator ignores case */
+	int n;
+	NmItem *items; /* in order */
+	int *klass;	   /* equal keys have the same; ascending */
 } Universe;
 
 /* What the comparators look at and count; one per handle. */
 typedef struct CompareArg
 {
-	NmTree	   *tree;
-	bool		fold;
-	uint64_t	calls;
-	uint64_t	jump_at;		/* longjmp at this call; 0 = never */
-	jmp_buf		jump;
+	NmTree *tree;
+	bool fold;
+	uint64_t calls;
+	uint64_t jump_at; /* longjmp at this call; 0 = never */
+	jmp_buf jump;
 } CompareArg;
 
 typedef struct Entry
 {
-	int			k;				/* in the universe */
-	uint64_t	tid;
-	bool		killed;			/* may vanish at any moment */
-	uint64_t	stamp;			/* when it came */
+	int k; /* in the universe */
+	uint64_t tid;
+	bool killed;	/* may vanish at any moment */
+	uint64_t stamp; /* when it came */
 } Entry;
 
 typedef struct Model
 {
 	const Universe *u;
-	Entry	   *e;
-	int			n;
-	int			cap;
-	uint64_t	now;
+	Entry *e;
+	int n;
+	int cap;
+	uint64_t now;
 } Model;
 
 extern Universe *universe_fixed(Rng *r, int n, bool nulls, bool nulls_first);
@@ -66,14 +66,14 @@ extern Universe *universe_distinct(Universe *u);
 extern void universe_free(Universe *u);
 
 /* Order of two byte keys; fold ignores case. */
-extern int	bytes_compare(const void *a, uint32_t alen, const void *b, uint32_t blen, bool fold);
+extern int bytes_compare(const void *a, uint32_t alen, const void *b, uint32_t blen, bool fold);
 extern uint64_t bytes_head(const void *data, uint32_t len, bool fold);
 /* Put the checksum in the last byte, if long enough to have one. */
 extern void bytes_seal(void *data, uint32_t len, bool fold);
 extern bool bytes_sealed(const void *data, uint32_t len);
 
 /* NmCompare on byte keys; arg is a CompareArg. */
-extern int	tree_compare(void *arg, const NmItem *a, const NmItem *b);
+extern int tree_compare(void *arg, const NmItem *a, const NmItem *b);
 /* What every comparator does first: counts, checks, maybe jumps. */
 extern void compare_entry(CompareArg *ca, const NmItem *item);
 
@@ -87,11 +87,11 @@ extern NmTreeShared *shared_make(const Universe *u, int fillfactor);
 extern void model_init(Model *m, const Universe *u);
 extern void model_free(Model *m);
 /* First entry not before (class of k, tid). */
-extern int	model_find(const Model *m, int klass, uint64_t tid);
+extern int model_find(const Model *m, int klass, uint64_t tid);
 extern Entry *model_get(const Model *m, int k, uint64_t tid);
 extern void model_add(Model *m, int k, uint64_t tid);
 extern void model_remove(Model *m, int at);
-extern int	model_live(const Model *m);
+extern int model_live(const Model *m);
 
 /* tid of small pieces */
 static inline uint64_t
@@ -110,4 +110,4 @@ extern const NmBound bound_high;
 
 extern const char *status_name(NmStatus st);
 
-#endif							/* NM_TREELIB_H */
+#endif /* NM_TREELIB_H */

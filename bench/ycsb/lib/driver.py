@@ -2,11 +2,13 @@
 its log, put the table back."""
 
 import collections
+import contextlib
 import glob
 import os
 import re
 import shlex
 
+import callgrind
 import stats
 import table
 import workload
@@ -18,16 +20,17 @@ class RunFailed(Exception):
     pass
 
 
-def build_index(server, method, unique=True):
+def build_index(server, method, unique=True, analyze=True):
     """Leave the table with one index, of this method, and nothing to clean up."""
     server.sql(
         "DROP INDEX IF EXISTS {index};\n"
         "VACUUM {table};\n"
         "CREATE {unique} INDEX {index} ON {table} USING {method} (ycsb_key);\n"
-        "VACUUM (ANALYZE) {table};\n"
+        "VACUUM {analyze} {table};\n"
         "CHECKPOINT;".format(
-            index=table.INDEX, table=table.TABLE, method=method, unique="UNIQUE" if unique else ""
-        )
+            index=table.INDEX, table=table.TABLE, method=method,
+            unique="UNIQUE" if unique else "", analyze="(ANALYZE)" if analyze else "",
+        )  # fmt: skip
     )
 
 
@@ -80,10 +83,11 @@ def usage(server):
     return tuple(int(n) for n in row)
 
 
-def pgbench(server, name, records, operations, directory, options, log=None):
+def pgbench(server, name, records, operations, directory, options, log=None, around=None):
     """Run a workload on the table as it is; returns a Run.
 
     options: clients, seed, time (seconds, or None for a fixed count), rate.
+    around: a context to run pgbench, and nothing else, in.
     """
     scripts = workload.write_scripts(name, directory, records, operations)
     prefix = os.path.join(directory, "latency")
@@ -104,7 +108,8 @@ def pgbench(server, name, records, operations, directory, options, log=None):
 
     before = usage(server)
     cpu = server.backend_cpu()
-    command, done = server.pgbench(args)
+    with around or contextlib.nullcontext():
+        command, done = server.pgbench(args)
     if cpu is not None:
         cpu = server.backend_cpu() - cpu
     if log:
@@ -153,6 +158,28 @@ def read_log(prefix, tps, cpu, operations):
         os.unlink(path)
     counts = {operation: len(values) for operation, values in by_operation.items()}
     return Run(tps, latencies, dict(by_operation), dict(inserted), counts, cpu)
+
+
+def instructions(server, name, method, unique, records, operations, directory, seed):
+    """Backend instructions per operation: what `operations` cost beyond the
+    tenth part that goes before, which leaves out connecting and planning."""
+    few, many = operations // 10, operations // 10 + operations
+    counted = []
+    server.halt()
+    callgrind.forget(directory)
+    server.boot(callgrind.command(directory))
+    try:
+        for count in (few, many):
+            # ANALYZE takes long here, and was done when the table was loaded.
+            build_index(server, method, unique, analyze=False)
+            counter = callgrind.Counter(directory)
+            run = pgbench(server, name, records, count, directory, {"clients": 1, "seed": seed}, around=counter)
+            take_back_inserts(server, run, records, 1)
+            counted.append(counter.instructions)
+    finally:
+        server.halt()
+        server.boot()
+    return (counted[1] - counted[0]) / operations
 
 
 def take_back_inserts(server, run, records, clients):

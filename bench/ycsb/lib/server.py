@@ -175,9 +175,10 @@ class TemporaryServer(Server):
                 conf.write("%s = %s\n" % (name, value))
         self.boot()
 
-    def boot(self):
-        """Start the server on the data directory that is there."""
-        command = self.as_postgres + [os.path.join(self.bin, "postgres"), "-D", self.data]
+    def boot(self, prefix=()):
+        """Start the server on the data directory that is there; `prefix` is the
+        command line of a program to run it under."""
+        command = self.as_postgres + list(prefix) + [os.path.join(self.bin, "postgres"), "-D", self.data]
         with open(self.logfile, "ab") as log, _uninterrupted():
             # A session of its own: Ctrl-C at the terminal is ours to handle.
             self.process = subprocess.Popen(
@@ -190,7 +191,7 @@ class TemporaryServer(Server):
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             try:
-                self.process.wait(60)
+                self.process.wait(120)
             except subprocess.TimeoutExpired:
                 self.process.send_signal(signal.SIGQUIT)
                 self.process.wait(30)
@@ -211,11 +212,14 @@ class TemporaryServer(Server):
             fields = f.read().rpartition(")")[2].split()
         return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
-    def single_user(self, text, prefix=()):
+    def single_user(self, text, prefix=(), settings=None):
         """Run SQL, one statement a line, in a single-user backend that
         `prefix` (a wrapper's command line) starts. The server must be halted."""
         command = self.as_postgres + list(prefix)
-        command += [os.path.join(self.bin, "postgres"), "--single", "-D", self.data, self.dbname]
+        command += [os.path.join(self.bin, "postgres"), "--single", "-D", self.data]
+        for name, value in (settings or {}).items():
+            command += ["-c", "%s=%s" % (name, value)]
+        command.append(self.dbname)
         done = subprocess.run(
             command, input=text, capture_output=True, text=True, check=False, cwd=self.directory
         )
@@ -243,7 +247,7 @@ class TemporaryServer(Server):
             raise ServerError("%s: %s" % (args[0], message.strip()))
 
     def _wait_until_ready(self):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300  # slow under valgrind
         ready = [os.path.join(self.bin, "pg_isready"), "-q"] + self.args
         while subprocess.run(ready, check=False).returncode != 0:
             if self.process.poll() is not None or time.monotonic() > deadline:

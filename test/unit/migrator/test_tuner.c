@@ -47,6 +47,10 @@ main(void)
 	for (int i = 0; i < 20; i++)
 		nm_tuner_feedback(&t, &s, t.batch, 0.001);
 	ok(t.batch == NM_TUNER_BATCH_MIN, "never below %d", NM_TUNER_BATCH_MIN);
+	ok(t.over, "but says that it is too long even so");
+	s = call_of(256, 0, 1);
+	nm_tuner_feedback(&t, &s, t.batch, 10);
+	ok(!t.over, "until a call was short enough");
 
 	nm_tuner_init(&t);
 	s = call_of(256, 0, 1);

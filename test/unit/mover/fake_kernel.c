@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-FakeKernel	fake;
+FakeKernel fake;
 
 void
 fake_reset(void)
@@ -30,7 +30,7 @@ fake_reset(void)
 		fake.online[i] = fake.in_cpuset[i] = i < 4;
 	}
 	for (int i = 0; i < FAKE_PAGES; i++)
-		fake.page[i] = (FakePage) {.mapped = true,.resident = true,.mine = true};
+		fake.page[i] = (FakePage){.mapped = true, .resident = true, .mine = true};
 	fake.handshake_answer = NM_MP2_ABI_MAGIC;
 	fake.expected_number = 600;
 }
@@ -44,7 +44,7 @@ fake_addr(int page)
 FakePage *
 fake_page(const void *addr)
 {
-	size_t		i = ((uintptr_t) addr - (uintptr_t) FAKE_BASE) / fake.page_size;
+	size_t i = ((uintptr_t) addr - (uintptr_t) FAKE_BASE) / fake.page_size;
 
 	if ((uintptr_t) addr < (uintptr_t) FAKE_BASE || i >= FAKE_PAGES || !fake.page[i].mapped)
 		return NULL;
@@ -57,7 +57,7 @@ fake_topology(NmTopology *topo)
 	memset(topo, 0, sizeof(*topo));
 	for (int i = 0; i < FAKE_NODES; i++)
 	{
-		NmNode	   *node;
+		NmNode *node;
 
 		if (!fake.online[i])
 			continue;
@@ -110,7 +110,7 @@ watch_list(size_t n, void *const *pages, const int *nodes)
 		fake.longest = n;
 	for (size_t i = 0; i < n; i++)
 	{
-		FakePage   *page = fake_page(pages[i]);
+		FakePage *page = fake_page(pages[i]);
 
 		if (i > 0 && nodes[i] != nodes[i - 1])
 			fake.mixed_targets++;
@@ -139,14 +139,14 @@ static long
 flush(size_t *list, size_t *nlist, void **pages, int node, int *status,
 	  size_t start, size_t i, size_t n)
 {
-	long		failed = 0;
-	bool		nomem = false;
+	long failed = 0;
+	bool nomem = false;
 
 	if (*nlist == 0)
 		return 0;
 	for (size_t k = 0; k < *nlist; k++)
 	{
-		int			r = migrate(fake_page(pages[list[k]]), node);
+		int r = migrate(fake_page(pages[list[k]]), node);
 
 		if (r == -ENOMEM)
 		{
@@ -169,10 +169,10 @@ static long
 fake_move_pages(unsigned long n, void **pages, const int *nodes, int *status, int flags)
 {
 	static size_t list[FAKE_PAGES * 2];
-	size_t		nlist = 0,
-				start = 0;
-	int			current = -1;
-	long		err;
+	size_t nlist = 0,
+		   start = 0;
+	int current = -1;
+	long err;
 
 	if (fake.move_pages_errno)
 		return -fake.move_pages_errno;
@@ -183,9 +183,10 @@ fake_move_pages(unsigned long n, void **pages, const int *nodes, int *status, in
 		fake.query_calls++;
 		for (size_t i = 0; i < n; i++)
 		{
-			FakePage   *page = fake_page(pages[i]);
+			FakePage *page = fake_page(pages[i]);
 
-			status[i] = page == NULL ? -EFAULT : page->mine ? page->node : absent_status();
+			status[i] = page == NULL ? -EFAULT : page->mine ? page->node
+															: absent_status();
 		}
 		return 0;
 	}
@@ -193,8 +194,8 @@ fake_move_pages(unsigned long n, void **pages, const int *nodes, int *status, in
 	watch_list(n, pages, nodes);
 	for (size_t i = 0; i < n; i++)
 	{
-		FakePage   *page = fake_page(pages[i]);
-		int			st;
+		FakePage *page = fake_page(pages[i]);
+		int st;
 
 		if (nodes[i] < 0 || nodes[i] >= FAKE_NODES || !fake.online[nodes[i]] || !fake.in_cpuset[nodes[i]])
 		{
@@ -243,10 +244,10 @@ fake_move_pages(unsigned long n, void **pages, const int *nodes, int *status, in
 static long
 fake_move_pages2(long number, NmMp2Args *args, size_t size, unsigned int flags)
 {
-	uint64_t   *pages;
-	int		   *nodes,
-			   *status;
-	size_t		n;
+	uint64_t *pages;
+	int *nodes,
+		*status;
+	size_t n;
 	static void *list[FAKE_PAGES * 2];
 
 	if (number != fake.expected_number)
@@ -296,8 +297,8 @@ fake_move_pages2(long number, NmMp2Args *args, size_t size, unsigned int flags)
 
 	for (size_t i = 0; i < n; i++)
 	{
-		FakePage   *page = fake_page(list[i]);
-		int			st;
+		FakePage *page = fake_page(list[i]);
+		int st;
 
 		if (page == NULL)
 			st = -EFAULT;
@@ -344,7 +345,7 @@ fake_mincore(void *addr, size_t length, unsigned char *vec)
 		return -EINVAL;
 	for (size_t off = 0; off < length; off += 4096)
 	{
-		FakePage   *page = fake_page((char *) addr + off);
+		FakePage *page = fake_page((char *) addr + off);
 
 		if (page == NULL)
 			return -ENOMEM;
@@ -357,7 +358,7 @@ fake_mincore(void *addr, size_t length, unsigned char *vec)
 static void
 fake_touch(void *addr)
 {
-	FakePage   *page = fake_page(addr);
+	FakePage *page = fake_page(addr);
 
 	fake.touches++;
 	if (page == NULL)
@@ -377,7 +378,7 @@ fake_touch(void *addr)
 static int
 fake_get_mempolicy(void *addr)
 {
-	FakePage   *page = fake_page(addr);
+	FakePage *page = fake_page(addr);
 
 	if (page == NULL)
 		return -EFAULT;

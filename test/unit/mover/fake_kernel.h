@@ -19,59 +19,59 @@
 
 #include "mover/sys.h"
 
-#define FAKE_PAGES	8192
-#define FAKE_BASE	((char *) 0x100000000)
-#define FAKE_NODES	32
+#define FAKE_PAGES 8192
+#define FAKE_BASE ((char *) 0x100000000)
+#define FAKE_NODES 32
 
 typedef struct FakePage
 {
-	bool		mapped;			/* inside a mapping */
-	bool		resident;		/* a page exists */
-	bool		mine;			/* in the caller's page table */
-	bool		pinned;			/* migration fails */
-	bool		stuck;			/* can't be isolated */
-	bool		shared;			/* mapped by others: needs MOVE_ALL */
-	int			again;			/* move_pages2 says EAGAIN that many times */
-	int			node;
-	int			tries;			/* migrations attempted */
+	bool mapped;   /* inside a mapping */
+	bool resident; /* a page exists */
+	bool mine;	   /* in the caller's page table */
+	bool pinned;   /* migration fails */
+	bool stuck;	   /* can't be isolated */
+	bool shared;   /* mapped by others: needs MOVE_ALL */
+	int again;	   /* move_pages2 says EAGAIN that many times */
+	int node;
+	int tries; /* migrations attempted */
 } FakePage;
 
 typedef struct FakeKernel
 {
-	FakePage	page[FAKE_PAGES];
-	size_t		page_size;
-	bool		hugetlb;		/* any move clears everybody's "mine" */
-	bool		old_efault;		/* EFAULT for unmapped entries (before 6.12) */
-	bool		cap_sys_nice;
-	int			free_pages[FAKE_NODES]; /* -1 = plenty */
-	bool		online[FAKE_NODES];
-	bool		in_cpuset[FAKE_NODES];
-	int			toucher_node;
+	FakePage page[FAKE_PAGES];
+	size_t page_size;
+	bool hugetlb;	 /* any move clears everybody's "mine" */
+	bool old_efault; /* EFAULT for unmapped entries (before 6.12) */
+	bool cap_sys_nice;
+	int free_pages[FAKE_NODES]; /* -1 = plenty */
+	bool online[FAKE_NODES];
+	bool in_cpuset[FAKE_NODES];
+	int toucher_node;
 
 	/* errors */
-	int			move_pages_errno;	/* all calls fail with it */
-	int			move_pages2_errno;
-	int			mincore_errno;
-	int			short_every;	/* move_pages2: return after that many entries */
-	int			eintr_left;		/* move_pages2: EINTR that many times */
-	int			zero_left;		/* move_pages2: 0 that many times */
+	int move_pages_errno; /* all calls fail with it */
+	int move_pages2_errno;
+	int mincore_errno;
+	int short_every; /* move_pages2: return after that many entries */
+	int eintr_left;	 /* move_pages2: EINTR that many times */
+	int zero_left;	 /* move_pages2: 0 that many times */
 
 	/* what was seen */
-	int			move_calls;		/* calls with nodes */
-	int			query_calls;
-	int			allocated;		/* holes filled by a touch */
-	int			touches;
-	int			mixed_targets;	/* move calls with more than one target */
-	int			unsorted;		/* move calls whose addresses don't ascend */
-	int			repeated;		/* ... with an address twice */
-	int			useless;		/* entries that were on their target already */
-	int			absent_asked;	/* move entries without a page */
-	size_t		longest;		/* entries of the longest move call */
-	NmMp2Args	last_args;		/* of a move */
+	int move_calls; /* calls with nodes */
+	int query_calls;
+	int allocated; /* holes filled by a touch */
+	int touches;
+	int mixed_targets;	 /* move calls with more than one target */
+	int unsorted;		 /* move calls whose addresses don't ascend */
+	int repeated;		 /* ... with an address twice */
+	int useless;		 /* entries that were on their target already */
+	int absent_asked;	 /* move entries without a page */
+	size_t longest;		 /* entries of the longest move call */
+	NmMp2Args last_args; /* of a move */
 	unsigned int last_flags;
-	int			handshakes;
-	long		handshake_answer;
-	long		expected_number;
+	int handshakes;
+	long handshake_answer;
+	long expected_number;
 } FakeKernel;
 
 extern FakeKernel fake;
@@ -86,4 +86,4 @@ extern FakePage *fake_page(const void *addr);
 extern void fake_topology(NmTopology *topo);
 extern void fake_caps(NmMoverCaps *caps, bool move_pages2);
 
-#endif							/* NM_FAKE_KERNEL_H */
+#endif /* NM_FAKE_KERNEL_H */

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 static char base[] = "/tmp/nm_fake_root.XXXXXX";
-static int	nroots = 0;
+static int nroots = 0;
 static char names[64][64];
 
 static void
@@ -65,8 +65,8 @@ fake_root_remove_all(void)
 void
 fake_file(const char *root, const char *path, const char *text)
 {
-	char		name[512];
-	FILE	   *f;
+	char name[512];
+	FILE *f;
 
 	snprintf(name, sizeof(name), "%s/%s", root, path);
 	for (char *p = name + strlen(root) + 1; (p = strchr(p, '/')) != NULL; p++)
@@ -84,7 +84,7 @@ fake_file(const char *root, const char *path, const char *text)
 void
 fake_node_list(const char *root, const char *online, const char *has_memory, const char *mems_allowed)
 {
-	char		text[512];
+	char text[512];
 
 	snprintf(text, sizeof(text), "%s\n", online);
 	fake_file(root, "sys/devices/system/node/online", text);
@@ -104,8 +104,8 @@ fake_node_list(const char *root, const char *online, const char *has_memory, con
 void
 fake_node(const char *root, int id, const char *cpus, long total_kb, long free_kb, const char *distances)
 {
-	char		path[128];
-	char	   *text;
+	char path[128];
+	char *text;
 
 	snprintf(path, sizeof(path), "sys/devices/system/node/node%d/cpulist", id);
 	if (asprintf(&text, "%s\n", cpus) < 0)

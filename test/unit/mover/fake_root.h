@@ -24,4 +24,4 @@ extern void fake_node_list(const char *root, const char *online, const char *has
 extern void fake_node(const char *root, int id, const char *cpus, long total_kb, long free_kb,
 					  const char *distances);
 
-#endif							/* NM_FAKE_ROOT_H */
+#endif /* NM_FAKE_ROOT_H */

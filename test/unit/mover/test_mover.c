@@ -68,9 +68,17 @@ sum(void)
 	return stats.moved + stats.already + stats.busy + stats.denied + stats.absent + stats.failed;
 }
 
-#define BOTH(test) \
-	static void test##_move_pages(void) { set_up(NM_ENGINE_MOVE_PAGES); test(); } \
-	static void test##_move_pages2(void) { set_up(NM_ENGINE_MOVE_PAGES2); test(); }
+#define BOTH(test)                       \
+	static void test##_move_pages(void)  \
+	{                                    \
+		set_up(NM_ENGINE_MOVE_PAGES);    \
+		test();                          \
+	}                                    \
+	static void test##_move_pages2(void) \
+	{                                    \
+		set_up(NM_ENGINE_MOVE_PAGES2);   \
+		test();                          \
+	}
 
 /* ---- clean list ---- */
 
@@ -227,9 +235,9 @@ efault_is_absent(void)
 static void
 refused_targets(void)
 {
-	fake.in_cpuset[2] = false;	/* not allowed */
+	fake.in_cpuset[2] = false; /* not allowed */
 	for (int i = 0; i < 100; i++)
-		item(i, i, i % 5);		/* 4 does not exist */
+		item(i, i, i % 5); /* 4 does not exist */
 	items[99].node = -7;
 	CHECK(move(100));
 	CHECK_INT(stats.denied, 40);
@@ -290,7 +298,7 @@ BOTH(pinned_pages)
 static void
 unfriendly_list(void)
 {
-	int			movable = 0;
+	int movable = 0;
 
 	opt.batch = 4096;
 	for (int i = 0; i < 2008; i++)
@@ -424,7 +432,7 @@ stubborn_move_pages(unsigned long n, void **pages, const int *nodes, int *st, in
 static void
 one_by_one(void)
 {
-	NmSys		stubborn = fake_sys;
+	NmSys stubborn = fake_sys;
 
 	set_up(NM_ENGINE_MOVE_PAGES);
 	stubborn.move_pages = stubborn_move_pages;
@@ -507,7 +515,8 @@ again_is_tried_again(void)
 	set_up(NM_ENGINE_MOVE_PAGES2);
 	for (int i = 0; i < 100; i++)
 	{
-		fake.page[i].again = i < 10 ? 1 : i < 20 ? 5 : 0;
+		fake.page[i].again = i < 10 ? 1 : i < 20 ? 5
+												 : 0;
 		item(i, i, 1);
 	}
 	CHECK(move(100));
@@ -601,7 +610,7 @@ BOTH(huge_pages)
 
 /* ---- stopping ---- */
 
-static int	ticks_left;
+static int ticks_left;
 static jmp_buf out;
 
 static bool
@@ -623,7 +632,7 @@ tick_throw(void *arg)
 static void
 stopped(void)
 {
-	int			cancelled = 0;
+	int cancelled = 0;
 
 	ticks_left = 3;
 	opt.tick = tick_stop;
@@ -690,7 +699,7 @@ query(void)
 	CHECK_INT(fake.allocated, 0);
 	for (int i = 0; i < 3000; i++)
 	{
-		FakePage   *page = fake_page(addrs[i]);
+		FakePage *page = fake_page(addrs[i]);
 
 		if (page == NULL || !page->resident)
 			CHECK(status[i] == -ENOENT || status[i] == -EFAULT);
@@ -705,8 +714,8 @@ BOTH(query)
 static void
 query_by_mempolicy(void)
 {
-	void	   *addrs[2] = {fake_addr(0), fake_addr(1)};
-	int32_t		status[2];
+	void *addrs[2] = {fake_addr(0), fake_addr(1)};
+	int32_t status[2];
 
 	set_up(NM_ENGINE_MOVE_PAGES);
 	caps.move_pages = false;
@@ -762,15 +771,15 @@ rnd(uint32_t n)
 static void
 random_lists(void)
 {
-	static int	wanted[FAKE_PAGES];
-	NmEngine	engine = opt.engine;
+	static int wanted[FAKE_PAGES];
+	NmEngine engine = opt.engine;
 
 	for (int round = 0; round < 600 && check_bad == 0; round++)
 	{
-		size_t		n = 1 + rnd(round % 10 == 0 ? 9000 : 300);
-		uint32_t	span = 1 + rnd(FAKE_PAGES);
-		int			bad = (int) rnd(3) * 10;	/* percent */
-		int64_t		unique = 0;
+		size_t n = 1 + rnd(round % 10 == 0 ? 9000 : 300);
+		uint32_t span = 1 + rnd(FAKE_PAGES);
+		int bad = (int) rnd(3) * 10; /* percent */
+		int64_t unique = 0;
 
 		set_up(engine);
 		opt.query_first = rnd(2);
@@ -785,7 +794,7 @@ random_lists(void)
 			fake.mincore_errno = EPERM;
 		for (int i = 0; i < FAKE_PAGES; i++)
 		{
-			FakePage   *p = &fake.page[i];
+			FakePage *p = &fake.page[i];
 
 			p->node = (int) rnd(4);
 			p->pinned = (int) rnd(100) < bad;
@@ -798,8 +807,8 @@ random_lists(void)
 		}
 		for (size_t i = 0; i < n; i++)
 		{
-			int			page = (int) rnd(span);
-			int			node = (int) rnd(5);
+			int page = (int) rnd(span);
+			int node = (int) rnd(5);
 
 			item(i, page, node);
 			if (rnd(2))
@@ -819,11 +828,11 @@ random_lists(void)
 		CHECK_INT(fake.unsorted, 0);
 		for (size_t i = 0; i < n; i++)
 		{
-			int			no = (int) (((char *) items[i].addr - FAKE_BASE) / 4096);
-			FakePage   *p = &fake.page[no];
-			int			want = wanted[no];
-			bool		there = p->mapped && p->resident;
-			bool		may = !p->shared || (opt.all_mappers && fake.cap_sys_nice);
+			int no = (int) (((char *) items[i].addr - FAKE_BASE) / 4096);
+			FakePage *p = &fake.page[no];
+			int want = wanted[no];
+			bool there = p->mapped && p->resident;
+			bool may = !p->shared || (opt.all_mappers && fake.cap_sys_nice);
 
 			if (i > 0)
 				CHECK((uintptr_t) items[i].addr / 4096 >= (uintptr_t) items[i - 1].addr / 4096);
@@ -859,7 +868,12 @@ empty_list(void)
 }
 BOTH(empty_list)
 
-#define RUN_BOTH(test) do { RUN(test##_move_pages); RUN(test##_move_pages2); } while (0)
+#define RUN_BOTH(test)           \
+	do                           \
+	{                            \
+		RUN(test##_move_pages);  \
+		RUN(test##_move_pages2); \
+	} while (0)
 
 int
 main(void)

@@ -164,10 +164,10 @@ choices(void)
 static void
 errno_of_wrappers(void)
 {
-	char	   *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	void	   *addr = page;
-	int			node = 0;
-	int			status = 77;
+	char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *addr = page;
+	int node = 0;
+	int status = 77;
 	unsigned char vec[2];
 
 	page[0] = 1;
@@ -222,7 +222,7 @@ static bool
 install_filter(const int *calls, int n)
 {
 	struct sock_filter prog[16];
-	int			len = 0;
+	int len = 0;
 	struct sock_fprog fprog;
 
 	prog[len++] = (struct sock_filter) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
@@ -235,15 +235,15 @@ install_filter(const int *calls, int n)
 	fprog.len = (unsigned short) len;
 	fprog.filter = prog;
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &fprog) == 0;
+		   prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &fprog) == 0;
 }
 
 /* Run fn in a child; its failed CHECKs become ours. */
 static void
-in_child(void (*fn) (void))
+in_child(void (*fn)(void))
 {
-	int			st;
-	pid_t		pid;
+	int st;
+	pid_t pid;
 
 	fflush(stdout);
 	pid = fork();
@@ -266,16 +266,16 @@ in_child(void (*fn) (void))
 static void
 refuse_move_pages(void)
 {
-	const int	calls[] = {SYS_move_pages};
+	const int calls[] = {SYS_move_pages};
 	NmTopology *topo = malloc(sizeof(NmTopology));
-	NmMoveItem	item;
-	NmMoveOptions opt = {.mode = NM_MODE_SYNC,.page_size = 4096};
+	NmMoveItem item;
+	NmMoveOptions opt = {.mode = NM_MODE_SYNC, .page_size = 4096};
 	NmMoveStats stats = {0};
-	char	   *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	void	   *addr = page;
-	int32_t		status;
-	char		err[256];
-	void	   *scratch = malloc(nm_move_scratch_size(1));
+	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *addr = page;
+	int32_t status;
+	char err[256];
+	void *scratch = malloc(nm_move_scratch_size(1));
 
 	page[0] = 1;
 	if (!install_filter(calls, 1))
@@ -315,12 +315,12 @@ refuse_move_pages(void)
 static void
 refuse_all_three(void)
 {
-	const int	calls[] = {SYS_move_pages, SYS_mbind, SYS_get_mempolicy};
+	const int calls[] = {SYS_move_pages, SYS_mbind, SYS_get_mempolicy};
 	NmMoveOptions opt = {.page_size = 4096};
-	char	   *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	void	   *addr = page;
-	int32_t		status = 5;
-	void	   *scratch = malloc(nm_move_scratch_size(1));
+	char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *addr = page;
+	int32_t status = 5;
+	void *scratch = malloc(nm_move_scratch_size(1));
 
 	page[0] = 1;
 	if (!install_filter(calls, 3))
@@ -344,7 +344,7 @@ refuse_all_three(void)
 static void
 refuse_mbind(void)
 {
-	const int	calls[] = {SYS_mbind};
+	const int calls[] = {SYS_mbind};
 
 	if (!install_filter(calls, 1))
 	{

@@ -110,7 +110,7 @@ cpuset_narrower(void)
 	fake_node_list(root, "0-3", "0-3", "1,3");
 	for (int i = 0; i < 4; i++)
 	{
-		char		cpu[16];
+		char cpu[16];
 
 		snprintf(cpu, sizeof(cpu), "%d", i);
 		fake_node(root, i, cpu, 1000, 400, "10 20 20 20");
@@ -140,7 +140,7 @@ static void
 highest_id(void)
 {
 	const char *root = fake_root_new();
-	char		node[16];
+	char node[16];
 
 	snprintf(node, sizeof(node), "0,%d", NM_MAX_NODE_ID - 1);
 	fake_node_list(root, node, node, node);
@@ -158,7 +158,7 @@ static void
 too_many_nodes(void)
 {
 	const char *root = fake_root_new();
-	char		list[32];
+	char list[32];
 
 	snprintf(list, sizeof(list), "0-%d", NM_MAX_NODES);
 	fake_node_list(root, list, list, list);
@@ -209,7 +209,7 @@ long_cpu_list(void)
 	const char *root = fake_root_new();
 	static char list[32768];
 	static char got[32768];
-	size_t		len = 0;
+	size_t len = 0;
 
 	for (int cpu = 0; cpu < NM_MAX_CPUS; cpu += 2)
 		len += (size_t) snprintf(list + len, sizeof(list) - len, "%s%d", cpu ? "," : "", cpu);
@@ -233,7 +233,7 @@ long_cpu_list(void)
 static void
 cpu_ranges(void)
 {
-	char		got[64];
+	char got[64];
 
 	memset(&topo, 0, sizeof(topo));
 	for (int i = 0; i < NM_MAX_CPUS; i++)
@@ -267,11 +267,10 @@ refresh_free(void)
 static void
 node_lists(void)
 {
-	uint64_t	bits[16];
+	uint64_t bits[16];
 	static const char *const bad[] = {
 		"x", "1-", "-1", "1,,2", ",", "1,", "2-1", "1 2", "0x1", "1-2-3",
-		"64", "0-64", "99999999999999999999", "1;2", NULL
-	};
+		"64", "0-64", "99999999999999999999", "1;2", NULL};
 
 	CHECK(nm_parse_node_list("0,2-3", bits, 64));
 	CHECK_INT(bits[0], 0xd);
@@ -295,9 +294,9 @@ node_lists(void)
 static void
 this_machine(void)
 {
-	int			allowed = 0;
-	uint64_t	total = 0;
-	int			here;
+	int allowed = 0;
+	uint64_t total = 0;
+	int here;
 
 	CHECK(nm_topology_read(&topo, "", err, sizeof(err)));
 	CHECK(topo.nnodes >= 1);
