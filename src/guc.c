@@ -20,81 +20,73 @@
 
 #include "utils/guc.h"
 
-int			nm_max_memory = 1024;
-int			nm_memory_limit = -1;
-int			nm_when_full = NM_WHEN_FULL_ERROR;
-int			nm_pool_page_size = 0;
-int			nm_engine = NM_ENGINE_AUTO;
-int			nm_mode = NM_MODE_AUTO;
-int			nm_batch = 0;
-int			nm_policy = NM_POLICY_OFF;
-char	   *nm_nodes = NULL;
-int			nm_naptime = 1000;
-int			nm_rate_limit = 100;
-int			nm_sample_rate = 1000;
-int			nm_max_latency = 10;
-int			nm_load = NM_LOAD_EAGER;
-int			nm_max_trees = 4096;
+int nm_max_memory = 1024;
+int nm_memory_limit = -1;
+int nm_when_full = NM_WHEN_FULL_ERROR;
+int nm_pool_page_size = 0;
+int nm_engine = NM_ENGINE_AUTO;
+int nm_mode = NM_MODE_AUTO;
+int nm_batch = 0;
+int nm_policy = NM_POLICY_OFF;
+char *nm_nodes = NULL;
+int nm_naptime = 1000;
+int nm_rate_limit = 100;
+int nm_sample_rate = 1000;
+int nm_max_latency = 10;
+int nm_load = NM_LOAD_EAGER;
+int nm_max_trees = 4096;
 
 /* Not built yet; only their "off" can be chosen. */
 static bool snapshot_off = false;
-static int	postcopy_off = 0;
-static int	restore_whole = 0;
+static int postcopy_off = 0;
+static int restore_whole = 0;
 
 static const struct config_enum_entry when_full_options[] = {
 	{"error", NM_WHEN_FULL_ERROR, false},
 	{"unload", NM_WHEN_FULL_UNLOAD, false},
-	{NULL, 0, false}
-};
+	{NULL, 0, false}};
 
 static const struct config_enum_entry page_size_options[] = {
 	{"4kB", 0, false},
 	{"2MB", 1, false},
-	{NULL, 0, false}
-};
+	{NULL, 0, false}};
 
 static const struct config_enum_entry engine_options[] = {
 	{"auto", NM_ENGINE_AUTO, false},
 	{"move_pages2", NM_ENGINE_MOVE_PAGES2, false},
 	{"move_pages", NM_ENGINE_MOVE_PAGES, false},
 	{"off", NM_ENGINE_OFF, false},
-	{NULL, 0, false}
-};
+	{NULL, 0, false}};
 
 static const struct config_enum_entry mode_options[] = {
 	{"auto", NM_MODE_AUTO, false},
 	{"async", NM_MODE_ASYNC, false},
 	{"sync_light", NM_MODE_SYNC_LIGHT, false},
 	{"sync", NM_MODE_SYNC, false},
-	{NULL, 0, false}
-};
+	{NULL, 0, false}};
 
 static const struct config_enum_entry policy_options[] = {
 	{"off", NM_POLICY_OFF, false},
 	{"affinity", NM_POLICY_AFFINITY, false},
 	{"balance", NM_POLICY_BALANCE, false},
 	{"tier", NM_POLICY_TIER, false},
-	{NULL, 0, false}
-};
+	{NULL, 0, false}};
 
 static const struct config_enum_entry load_options[] = {
 	{"eager", NM_LOAD_EAGER, false},
 	{"lazy", NM_LOAD_LAZY, false},
-	{NULL, 0, false}
-};
+	{NULL, 0, false}};
 
 static const struct config_enum_entry postcopy_options[] = {
 	{"off", 0, false},
 	{"next_touch", 1, false},
-	{NULL, 0, false}
-};
+	{NULL, 0, false}};
 
 static const struct config_enum_entry restore_options[] = {
 	{"whole", 0, false},
 	{"on_demand", 1, false},
 	{"userfaultfd", 2, false},
-	{NULL, 0, false}
-};
+	{NULL, 0, false}};
 
 /*
  * Values that name a part which is not built yet are refused when set, so
@@ -132,9 +124,15 @@ check_restore(int *newval, void **extra, GucSource source)
 }
 
 static bool
+check_policy(int *newval, void **extra, GucSource source)
+{
+	return *newval != NM_POLICY_TIER || refuse("The policy \"tier\"");
+}
+
+static bool
 check_nodes(char **newval, void **extra, GucSource source)
 {
-	uint64_t	bits[16] = {0};
+	uint64_t bits[16] = {0};
 
 	if (*newval == NULL || **newval == '\0')
 		return true;
@@ -160,8 +158,8 @@ check_nodes(char **newval, void **extra, GucSource source)
 static int
 quarter_of_memory(void)
 {
-	int64		pages = sysconf(_SC_PHYS_PAGES);
-	int64		mb = pages > 0 ? pages * (int64) sysconf(_SC_PAGESIZE) / (4 * 1024 * 1024) : 1024;
+	int64 pages = sysconf(_SC_PHYS_PAGES);
+	int64 mb = pages > 0 ? pages * (int64) sysconf(_SC_PAGESIZE) / (4 * 1024 * 1024) : 1024;
 
 	return (int) Min(Max(mb, 64), INT_MAX / 2);
 }
@@ -217,7 +215,7 @@ nm_define_gucs(bool preloading)
 							 "What the background worker does.",
 							 NULL,
 							 &nm_policy, NM_POLICY_OFF, policy_options,
-							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+							 PGC_SIGHUP, 0, check_policy, NULL, NULL);
 	DefineCustomStringVariable("numa_migrate.nodes",
 							   "Nodes that pages may be moved to; empty means all allowed ones.",
 							   NULL,

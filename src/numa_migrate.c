@@ -29,12 +29,12 @@
 
 PG_MODULE_MAGIC;
 
-void		_PG_init(void);
+void _PG_init(void);
 
 LWLockPadded *nm_locks = NULL;
-NmTopology	nm_topology;
+NmTopology nm_topology;
 NmMoverCaps nm_caps;
-NmPool	   *nm_pool = NULL;
+NmPool *nm_pool = NULL;
 
 static bool caps_probed = false;
 static bool attached = false;
@@ -81,8 +81,8 @@ pool_unlock(void *arg)
 static void
 pool_config(NmPoolConfig *config)
 {
-	Size		bytes = (Size) nm_max_memory * 1024 * 1024;
-	Size		most;
+	Size bytes = (Size) nm_max_memory * 1024 * 1024;
+	Size most;
 
 	memset(config, 0, sizeof(*config));
 	for (int i = 0; i < nm_topology.nnodes; i++)
@@ -108,7 +108,7 @@ pool_config(NmPoolConfig *config)
 void
 _PG_init(void)
 {
-	bool		preloading = process_shared_preload_libraries_in_progress;
+	bool preloading = process_shared_preload_libraries_in_progress;
 
 	(void) nm_topology_read(&nm_topology, "", pool_error, sizeof(pool_error));
 
@@ -154,10 +154,10 @@ static void
 nm_shmem_startup(void)
 {
 	NmPoolConfig config;
-	void	   *pool_mem,
-			   *registry_mem,
-			   *migrator_mem;
-	bool		found;
+	void *pool_mem,
+		*registry_mem,
+		*migrator_mem;
+	bool found;
 
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
@@ -252,7 +252,7 @@ nm_get_caps(void)
 int
 nm_local_arena(void)
 {
-	int			arena = nm_pool_arena_of_node(nm_pool, nm_current_node(&nm_topology));
+	int arena = nm_pool_arena_of_node(nm_pool, nm_current_node(&nm_topology));
 
 	return arena < 0 ? 0 : arena;
 }
@@ -281,7 +281,6 @@ nm_report_no_memory(NmPoolError why, int errno_saved)
 	ereport(ERROR,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("out of memory for numa_btree pages"),
-			 why == NM_POOL_KERNEL ? errdetail("%s: %m.", nm_pool_error_text(why)) :
-			 errdetail("%s.", nm_pool_error_text(why)),
+			 why == NM_POOL_KERNEL ? errdetail("%s: %m.", nm_pool_error_text(why)) : errdetail("%s.", nm_pool_error_text(why)),
 			 errhint("%s", hint)));
 }

@@ -29,19 +29,24 @@
  */
 #ifdef NM_IN_POSTGRES
 extern volatile uint32_t InterruptHoldoffCount;
-#define NM_HOLD_INTERRUPTS()	(InterruptHoldoffCount++)
-#define NM_RESUME_INTERRUPTS()	(InterruptHoldoffCount--)
+#define NM_HOLD_INTERRUPTS()   (InterruptHoldoffCount++)
+#define NM_RESUME_INTERRUPTS() (InterruptHoldoffCount--)
 #else
-#define NM_HOLD_INTERRUPTS()	((void) 0)
-#define NM_RESUME_INTERRUPTS()	((void) 0)
+#define NM_HOLD_INTERRUPTS()   ((void) 0)
+#define NM_RESUME_INTERRUPTS() ((void) 0)
 #endif
 
-#define nm_likely(x)	__builtin_expect(!!(x), 1)
-#define nm_unlikely(x)	__builtin_expect(!!(x), 0)
+#define nm_likely(x)   __builtin_expect(!!(x), 1)
+#define nm_unlikely(x) __builtin_expect(!!(x), 0)
 
 /* NM_ASSERT: on in unit tests and assertion-enabled servers. */
 #ifdef NM_DEBUG
-#define NM_ASSERT(cond) do { if (nm_unlikely(!(cond))) nm_assert_failed(#cond, __FILE__, __LINE__); } while (0)
+#define NM_ASSERT(cond)                                  \
+	do                                                   \
+	{                                                    \
+		if (nm_unlikely(!(cond)))                        \
+			nm_assert_failed(#cond, __FILE__, __LINE__); \
+	} while (0)
 extern void nm_assert_failed(const char *cond, const char *file, int line) __attribute__((noreturn));
 #else
 #define NM_ASSERT(cond) ((void) 0)
@@ -72,7 +77,8 @@ nm_cpu_pause(void)
 #if defined(__x86_64__) || defined(__i386__)
 	__builtin_ia32_pause();
 #elif defined(__aarch64__)
-	__asm__ __volatile__("isb" ::: "memory");
+	__asm__ __volatile__("isb" ::
+							 : "memory");
 #endif
 }
 
@@ -86,4 +92,4 @@ nm_now_ns(void)
 	return (uint64_t) ts.tv_sec * UINT64_C(1000000000) + (uint64_t) ts.tv_nsec;
 }
 
-#endif							/* NM_PORT_H */
+#endif /* NM_PORT_H */

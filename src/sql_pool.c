@@ -39,8 +39,8 @@ nm_sql_stat_pool(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < stats.narenas; i++)
 	{
-		Datum		values[7];
-		bool		nulls[7] = {0};
+		Datum values[7];
+		bool nulls[7] = {0};
 
 		values[0] = Int32GetDatum(stats.nodes[i]);
 		values[1] = Int64GetDatum((int64) stats.reserved[i]);

@@ -33,7 +33,7 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 
-#define MODE_SETTING "numa_migrate.mode"
+#define MODE_SETTING  "numa_migrate.mode"
 #define BATCH_SETTING "numa_migrate.batch"
 
 PG_FUNCTION_INFO_V1(nm_sql_set_mode);

@@ -36,11 +36,11 @@
 /* Strategy and support numbers are nbtree's, so that operator classes carry over. */
 #define NM_NSTRATEGIES	5
 #define NM_ORDER_PROC	1
-#define NM_OPTIONS_PROC	5
+#define NM_OPTIONS_PROC 5
 #if PG_VERSION_NUM >= 180000
-#define NM_NSUPPORT		6
+#define NM_NSUPPORT 6
 #else
-#define NM_NSUPPORT		5
+#define NM_NSUPPORT 5
 #endif
 
 /*
@@ -52,25 +52,25 @@
 /* Which storage: relfilenumbers are unique only within a tablespace. */
 typedef struct NmTreeKey
 {
-	Oid			db;
-	Oid			spc;
-	Oid			rel;			/* relfilenumber */
-	int32		backend;		/* owning backend of a temp relation, else
+	Oid db;
+	Oid spc;
+	Oid rel;	   /* relfilenumber */
+	int32 backend; /* owning backend of a temp relation, else
 								 * NM_INVALID_BACKEND */
 } NmTreeKey;
 
 typedef enum NmState
 {
-	NM_STATE_FREE = 0,			/* slot unused */
-	NM_STATE_NOT_LOADED,		/* no entries in memory */
-	NM_STATE_BUILDING,			/* CREATE INDEX in progress: private */
-	NM_STATE_LOADING,			/* loader at work, inserts go to the delta */
+	NM_STATE_FREE = 0,	 /* slot unused */
+	NM_STATE_NOT_LOADED, /* no entries in memory */
+	NM_STATE_BUILDING,	 /* CREATE INDEX in progress: private */
+	NM_STATE_LOADING,	 /* loader at work, inserts go to the delta */
 	NM_STATE_LOADED,
-	NM_STATE_FAILED,			/* last load failed; retried on demand */
-	NM_STATE_DROPPED			/* pages to be freed by whoever comes first */
+	NM_STATE_FAILED, /* last load failed; retried on demand */
+	NM_STATE_DROPPED /* pages to be freed by whoever comes first */
 } NmState;
 
-#define NM_ERRTEXT	256
+#define NM_ERRTEXT 256
 
 /*
  * One index.  state is changed with NM_LOCK_REGISTRY held exclusively and
@@ -79,48 +79,48 @@ typedef enum NmState
  */
 typedef struct NmSlot
 {
-	NmTreeKey	key;
-	uint64		serial;
-	uint64		identity;		/* as in the meta page */
-	Oid			indexoid;
-	Oid			heapoid;
-	bool		unique;
-	bool		pending_drop;	/* dropped by a transaction not yet over */
-	pg_atomic_uint32 state;		/* NmState */
-	pg_atomic_uint32 pins;		/* worker at work on the tree */
-	uint64		load_count;		/* generation of the tree */
+	NmTreeKey key;
+	uint64 serial;
+	uint64 identity; /* as in the meta page */
+	Oid indexoid;
+	Oid heapoid;
+	bool unique;
+	bool pending_drop;		/* dropped by a transaction not yet over */
+	pg_atomic_uint32 state; /* NmState */
+	pg_atomic_uint32 pins;	/* worker at work on the tree */
+	uint64 load_count;		/* generation of the tree */
 	NmTreeShared tree;
 
 	/* delta of inserts during LOADING: one chain of pool pages per partition */
-	NmPageNo	delta_head[NM_DELTA_PARTITIONS];
-	NmPageNo	delta_tail[NM_DELTA_PARTITIONS];
+	NmPageNo delta_head[NM_DELTA_PARTITIONS];
+	NmPageNo delta_tail[NM_DELTA_PARTITIONS];
 
 	/* progress and history, for numa.stat_btree */
 	pg_atomic_uint64 load_blocks_total;
 	pg_atomic_uint64 load_blocks_done;
 	pg_atomic_uint64 load_tuples;
-	int64		load_ms;
+	int64 load_ms;
 	TimestampTz load_time;
 	TimestampTz fail_time;
-	int			fail_count;
-	char		fail_text[NM_ERRTEXT];
-	pg_atomic_uint64 lookups;	/* scans started */
+	int fail_count;
+	char fail_text[NM_ERRTEXT];
+	pg_atomic_uint64 lookups; /* scans started */
 	pg_atomic_uint64 inserts;
 	pg_atomic_uint64 tuples_read;
 
 	/* private to registry.c, load.c and delta.c */
-	int			next_by_key;	/* hash chains, -1 = end */
-	int			next_by_oid;
-	bool		hashed;			/* can be found by key and by OID */
-	bool		unloading;		/* predicate locks not yet with the heap */
-	bool		stay_out;		/* unloaded on purpose: no eager load */
-	pg_atomic_uint32 phase;		/* of LOADING: NmLoadPhase */
-	int			fail_sqlstate;
-	uint64		last_lid;		/* logical ids go on over generations */
-	uint64		dead_root;		/* detached tree whose pages wait for the
+	int next_by_key; /* hash chains, -1 = end */
+	int next_by_oid;
+	bool hashed;			/* can be found by key and by OID */
+	bool unloading;			/* predicate locks not yet with the heap */
+	bool stay_out;			/* unloaded on purpose: no eager load */
+	pg_atomic_uint32 phase; /* of LOADING: NmLoadPhase */
+	int fail_sqlstate;
+	uint64 last_lid;  /* logical ids go on over generations */
+	uint64 dead_root; /* detached tree whose pages wait for the
 								 * grace period, 0 = none */
-	uint64		dead_token;
-	uint8		dead_layout;
+	uint64 dead_token;
+	uint8 dead_layout;
 } NmSlot;
 
 /*
@@ -134,53 +134,53 @@ typedef enum NmFixedKind
 {
 	NM_FIXED_NONE,
 	NM_FIXED_INT2,
-	NM_FIXED_INT4,				/* also date */
-	NM_FIXED_INT8,				/* also timestamp, timestamptz, time, money */
+	NM_FIXED_INT4, /* also date */
+	NM_FIXED_INT8, /* also timestamp, timestamptz, time, money */
 	NM_FIXED_OID,
 	NM_FIXED_BOOL,
-	NM_FIXED_CHAR				/* "char": unsigned order */
+	NM_FIXED_CHAR /* "char": unsigned order */
 } NmFixedKind;
 
 /* How the first 8 bytes of order are taken from the first column. */
 typedef enum NmHeadKind
 {
 	NM_HEAD_NONE,
-	NM_HEAD_FIXED,				/* as NmFixedKind fixed, biased to unsigned */
-	NM_HEAD_BYTES,				/* memcmp order: text in C collation, bytea, uuid, name... */
-	NM_HEAD_FLOAT				/* float4, float8 */
+	NM_HEAD_FIXED, /* as NmFixedKind fixed, biased to unsigned */
+	NM_HEAD_BYTES, /* memcmp order: text in C collation, bytea, uuid, name... */
+	NM_HEAD_FLOAT  /* float4, float8 */
 } NmHeadKind;
 
 /* Comparisons of one column that need no function call (keys.c). */
 typedef enum NmColumnOrder
 {
-	NM_ORDER_CALL,				/* call the operator class's function */
-	NM_ORDER_INTEGER,			/* by NmFixedKind */
+	NM_ORDER_CALL,	  /* call the operator class's function */
+	NM_ORDER_INTEGER, /* by NmFixedKind */
 	NM_ORDER_FLOAT4,
 	NM_ORDER_FLOAT8,
-	NM_ORDER_VARLENA,			/* memcmp, then length */
-	NM_ORDER_BPCHAR,			/* the same without trailing blanks */
+	NM_ORDER_VARLENA, /* memcmp, then length */
+	NM_ORDER_BPCHAR,  /* the same without trailing blanks */
 	NM_ORDER_NAME,
-	NM_ORDER_RAW				/* memcmp of attlen bytes */
+	NM_ORDER_RAW /* memcmp of attlen bytes */
 } NmColumnOrder;
 
 /* What an index's definition says about its keys (keys.c). */
 typedef struct NmKeyDesc
 {
-	NmLayout	layout;
-	NmFixedKind fixed;			/* of the first column, also for heads */
-	NmHeadKind	head;
-	int			natts;			/* key columns + INCLUDE */
-	int			nkeys;
-	bool		desc_first;		/* FIXED: order reversed */
-	bool		nulls_first;	/* FIXED */
-	bool		foreign;		/* a comparator that is not built in */
-	TupleDesc	tupdesc;		/* copy */
-	int16		indoption[INDEX_MAX_KEYS];
-	Oid			collation[INDEX_MAX_KEYS];
-	FmgrInfo	order[INDEX_MAX_KEYS];
+	NmLayout layout;
+	NmFixedKind fixed; /* of the first column, also for heads */
+	NmHeadKind head;
+	int natts; /* key columns + INCLUDE */
+	int nkeys;
+	bool desc_first;   /* FIXED: order reversed */
+	bool nulls_first;  /* FIXED */
+	bool foreign;	   /* a comparator that is not built in */
+	TupleDesc tupdesc; /* copy */
+	int16 indoption[INDEX_MAX_KEYS];
+	Oid collation[INDEX_MAX_KEYS];
+	FmgrInfo order[INDEX_MAX_KEYS];
 	NmColumnOrder column[INDEX_MAX_KEYS];
-	NmFixedKind kind[INDEX_MAX_KEYS];	/* with NM_ORDER_INTEGER */
-	MemoryContext cxt;			/* owns the copies */
+	NmFixedKind kind[INDEX_MAX_KEYS]; /* with NM_ORDER_INTEGER */
+	MemoryContext cxt;				  /* owns the copies */
 } NmKeyDesc;
 
 /*
@@ -189,25 +189,25 @@ typedef struct NmKeyDesc
  */
 typedef struct NmIndex
 {
-	Oid			indexoid;
-	NmSlot	   *slot;
-	uint64		serial;
-	NmKeyDesc	desc;
-	NmTree		tree;			/* handle; see nm_index_tree */
-	uint64		load_count;		/* generation the handle was opened for */
-	NmBatch    *batch;			/* spare batch for unique checks etc. */
-	MemoryContext cxt;			/* owns this struct and what hangs on it */
+	Oid indexoid;
+	NmSlot *slot;
+	uint64 serial;
+	NmKeyDesc desc;
+	NmTree tree;	   /* handle; see nm_index_tree */
+	uint64 load_count; /* generation the handle was opened for */
+	NmBatch *batch;	   /* spare batch for unique checks etc. */
+	MemoryContext cxt; /* owns this struct and what hangs on it */
 
 	/* private to registry.c: enough to find or make the slot again */
-	NmTreeKey	key;
-	uint64		identity;
-	Oid			heapoid;
-	bool		unique;
-	void	   *scratch;		/* of the handle */
-	bool		desc_valid;
-	bool		maybe_dropped;	/* its relation was invalidated */
-	uint8		fillfactor;
-	uint8		nulls_first;
+	NmTreeKey key;
+	uint64 identity;
+	Oid heapoid;
+	bool unique;
+	void *scratch; /* of the handle */
+	bool desc_valid;
+	bool maybe_dropped; /* its relation was invalidated */
+	uint8 fillfactor;
+	uint8 nulls_first;
 } NmIndex;
 
 /*
@@ -272,12 +272,12 @@ extern bool nm_insert_when_full(NmIndex *idx, Relation index);
  * tree, if any, is freed at commit.
  */
 extern NmIndex *nm_build_begin(Relation heap, Relation index);
-extern void nm_build_finish(NmIndex *idx, Relation index);	/* publish LOADED */
+extern void nm_build_finish(NmIndex *idx, Relation index); /* publish LOADED */
 /* Give the pages of a bulk load back if an error comes through. */
 
 /* ambuildempty: init fork, always WAL-logged. */
 extern void nm_meta_write(Relation index, ForkNumber fork, uint64 identity);
-extern uint64 nm_meta_read(Relation index);	/* identity; XX002 if not ours */
+extern uint64 nm_meta_read(Relation index); /* identity; XX002 if not ours */
 extern uint64 nm_meta_new_identity(void);
 
 /* ---- for the migrator and the SQL functions ---- */
@@ -288,7 +288,7 @@ extern uint64 nm_meta_new_identity(void);
  */
 extern NmSlot *nm_slot_next_pinned(int *cursor);
 extern void nm_slot_unpin(NmSlot *slot);
-extern NmSlot *nm_slot_get(int i);	/* any state; i < nm_max_trees; unpinned */
+extern NmSlot *nm_slot_get(int i); /* any state; i < nm_max_trees; unpinned */
 
 /* Open a comparator-less tree handle on a pinned slot (relocate, stats). */
 extern void nm_slot_tree(NmSlot *slot, NmTree *tree, void *scratch);
@@ -308,7 +308,7 @@ extern void nm_keydesc_init(NmKeyDesc *desc, Relation index, MemoryContext paren
 extern bool nm_keydesc_matches(const NmKeyDesc *desc, Relation index);
 
 /* Comparator of GENERAL keys; arg is the NmKeyDesc. */
-extern int	nm_compare_items(void *arg, const NmItem *a, const NmItem *b);
+extern int nm_compare_items(void *arg, const NmItem *a, const NmItem *b);
 
 /*
  * Form an item from column values.  GENERAL: *tuple gets a palloc'd IndexTuple
@@ -325,7 +325,7 @@ extern uint64 nm_key_head(const NmKeyDesc *desc, Datum value, bool isnull);
 /* Built-in order function of an integer-like type, or NM_FIXED_NONE. */
 extern NmFixedKind nm_fixed_kind_of_proc(Oid proc);
 /* Raw order of two non-null column values, before DESC. */
-extern int	nm_compare_column(const NmKeyDesc *desc, int attno, Datum a, Datum b);
+extern int nm_compare_column(const NmKeyDesc *desc, int attno, Datum a, Datum b);
 /* True if at least one key column of the item is NULL. */
 extern bool nm_item_has_null_key(const NmKeyDesc *desc, const NmItem *item);
 
@@ -383,7 +383,7 @@ static inline uint64
 nm_tid_encode(ItemPointer tid)
 {
 	return ((uint64) ItemPointerGetBlockNumberNoCheck(tid) << 16) |
-		ItemPointerGetOffsetNumberNoCheck(tid);
+		   ItemPointerGetOffsetNumberNoCheck(tid);
 }
 
 static inline void
@@ -422,7 +422,7 @@ extern void nm_spool_end(NmSpool *spool);
 extern void nm_lock_scan_interlock(Relation index); /* share; until unlock or xact end */
 extern void nm_unlock_scan_interlock(Relation index);
 extern void nm_wait_scan_interlock(Relation index); /* take and release exclusive */
-extern void nm_lock_load(Relation index);	/* exclusive, session of loader */
+extern void nm_lock_load(Relation index);			/* exclusive, session of loader */
 extern bool nm_try_lock_load(Relation index);
 extern void nm_unlock_load(Relation index);
 
@@ -466,23 +466,23 @@ extern void nm_check_supported(Relation heap, Relation index);
  * it with AtEOXact_GUC(false, level).  For everything that evaluates index
  * expressions or predicates: build, load, check.
  */
-extern int	nm_restrict_search_path(void);
+extern int nm_restrict_search_path(void);
 
 typedef struct NmOptions
 {
-	int32		vl_len_;
-	int			fillfactor;
-	int			node;			/* placement hint, -1 = where it is touched */
+	int32 vl_len_;
+	int fillfactor;
+	int node; /* placement hint, -1 = where it is touched */
 } NmOptions;
 
-#define NM_DEFAULT_FILLFACTOR	90
+#define NM_DEFAULT_FILLFACTOR 90
 
-extern int	nm_index_fillfactor(Relation index);
+extern int nm_index_fillfactor(Relation index);
 /* Arena for new pages: the index's node option if usable, else the own node. */
-extern int	nm_index_arena(Relation index);
+extern int nm_index_arena(Relation index);
 
 /* Whether a relation is an index of ours (by its AM's handler). */
 extern bool nm_is_numa_btree(Relation rel);
-extern Oid	nm_am_oid(void);	/* InvalidOid if the extension is not created here */
+extern Oid nm_am_oid(void); /* InvalidOid if the extension is not created here */
 
-#endif							/* NM_AM_H */
+#endif /* NM_AM_H */

@@ -174,7 +174,8 @@ nm_sql_btree_check(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index \"%s\" belongs to a temporary table of another session",
-						RelationGetRelationName(index))));
+						RelationGetRelationName(index)),
+				 errhint("Only the session that created it can check it.")));
 	nm_require_preload("check the index");
 	if (!index->rd_index->indisvalid)
 		ereport(ERROR,
@@ -540,7 +541,8 @@ nm_sql_btree_stats(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index \"%s\" belongs to a temporary table of another session",
-						RelationGetRelationName(index))));
+						RelationGetRelationName(index)),
+				 errhint("Only the session that created it can check it.")));
 	nm_require_preload("show the index's statistics");
 	idx = nm_index_open(index);
 	slot = idx->slot;

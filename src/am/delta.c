@@ -28,25 +28,25 @@
 /* The pool owns the first word of every page. */
 typedef struct NmDeltaPage
 {
-	uint64		version;
-	NmPageNo	next;
-	uint32		used;			/* bytes of data */
-	char		data[FLEXIBLE_ARRAY_MEMBER];
+	uint64 version;
+	NmPageNo next;
+	uint32 used; /* bytes of data */
+	char data[FLEXIBLE_ARRAY_MEMBER];
 } NmDeltaPage;
 
-#define DELTA_CAPACITY	(NM_PAGE_SIZE - offsetof(NmDeltaPage, data))
+#define DELTA_CAPACITY (NM_PAGE_SIZE - offsetof(NmDeltaPage, data))
 
 /* An entry; len bytes of key follow, the whole MAXALIGNed. */
 typedef struct NmDeltaEntry
 {
-	uint64		tid;
-	int64		key;
-	uint64		head;
-	uint32		len;
-	bool		isnull;
+	uint64 tid;
+	int64 key;
+	uint64 head;
+	uint32 len;
+	bool isnull;
 } NmDeltaEntry;
 
-#define ENTRY_HEADER	MAXALIGN(sizeof(NmDeltaEntry))
+#define ENTRY_HEADER MAXALIGN(sizeof(NmDeltaEntry))
 
 StaticAssertDecl(ENTRY_HEADER + MAXALIGN(NM_MAX_KEY_SIZE) <= NM_PAGE_SIZE - 16,
 				 "the longest key fits into a delta page");
@@ -54,7 +54,7 @@ StaticAssertDecl(ENTRY_HEADER + MAXALIGN(NM_MAX_KEY_SIZE) <= NM_PAGE_SIZE - 16,
 static inline LWLock *
 partition_lock(const NmSlot *slot, int partition)
 {
-	int			first = (nm_slot_number(slot) * NM_DELTA_PARTITIONS) % NM_NUM_DELTA;
+	int first = (nm_slot_number(slot) * NM_DELTA_PARTITIONS) % NM_NUM_DELTA;
 
 	return NmLock(NM_LOCK_DELTA0 + first + partition);
 }
@@ -92,7 +92,7 @@ nm_delta_free(NmPageNo *chain)
 	{
 		while (chain[i] != NM_NO_PAGE)
 		{
-			NmPageNo	page = chain[i];
+			NmPageNo page = chain[i];
 
 			chain[i] = ((NmDeltaPage *) nm_pool_page(nm_pool, page))->next;
 			nm_pool_free(nm_pool, page);
@@ -104,9 +104,9 @@ nm_delta_free(NmPageNo *chain)
 static bool
 append_locked(NmSlot *slot, int partition, NmPageNo *spare, const NmItem *item, uint64 tid)
 {
-	uint32		len = item->data ? item->len : 0;
-	uint32		need = ENTRY_HEADER + MAXALIGN(len);
-	NmPageNo	tail = slot->delta_tail[partition];
+	uint32 len = item->data ? item->len : 0;
+	uint32 need = ENTRY_HEADER + MAXALIGN(len);
+	NmPageNo tail = slot->delta_tail[partition];
 	NmDeltaPage *page = tail ? nm_pool_page(nm_pool, tail) : NULL;
 	NmDeltaEntry *entry;
 
@@ -156,17 +156,17 @@ abandon_locked(NmSlot *slot)
 bool
 nm_delta_insert(NmIndex *idx, const NmItem *item, uint64 tid)
 {
-	NmSlot	   *slot = idx->slot;
-	int			partition = nm_my_slot() % NM_DELTA_PARTITIONS;
-	LWLock	   *lock = partition_lock(slot, partition);
-	NmPageNo	spare = NM_NO_PAGE;
-	bool		no_memory = false;
+	NmSlot *slot = idx->slot;
+	int partition = nm_my_slot() % NM_DELTA_PARTITIONS;
+	LWLock *lock = partition_lock(slot, partition);
+	NmPageNo spare = NM_NO_PAGE;
+	bool no_memory = false;
 
 	for (;;)
 	{
-		bool		done = false;
-		bool		direct = false;
-		bool		again = false;
+		bool done = false;
+		bool direct = false;
+		bool again = false;
 
 		LWLockAcquire(lock, LW_EXCLUSIVE);
 		if (slot->serial != idx->serial ||
@@ -208,8 +208,8 @@ nm_delta_insert(NmIndex *idx, const NmItem *item, uint64 tid)
 
 		if (direct)
 		{
-			NmTree	   *tree = nm_index_handle(idx, true);
-			NmStatus	st;
+			NmTree *tree = nm_index_handle(idx, true);
+			NmStatus st;
 
 			if (tree == NULL)
 				return false;
@@ -237,7 +237,7 @@ nm_delta_insert(NmIndex *idx, const NmItem *item, uint64 tid)
 void
 nm_delta_drain(NmLoad *load)
 {
-	NmTree	   *tree = nm_index_handle(load->idx, true);
+	NmTree *tree = nm_index_handle(load->idx, true);
 
 	if (tree == NULL)
 		elog(ERROR, "tree went away during its load");
@@ -246,16 +246,16 @@ nm_delta_drain(NmLoad *load)
 	{
 		while (load->chain[i] != NM_NO_PAGE)
 		{
-			NmPageNo	no = load->chain[i];
+			NmPageNo no = load->chain[i];
 			NmDeltaPage *page = nm_pool_page(nm_pool, no);
-			uint32		pos = 0;
+			uint32 pos = 0;
 
 			CHECK_FOR_INTERRUPTS();
 			while (pos < page->used)
 			{
 				NmDeltaEntry *entry = (NmDeltaEntry *) (page->data + pos);
-				NmItem		item;
-				NmStatus	st;
+				NmItem item;
+				NmStatus st;
 
 				memset(&item, 0, sizeof(item));
 				item.key = entry->key;

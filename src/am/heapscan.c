@@ -45,21 +45,21 @@
 #endif
 
 /* Pages between two looks for sessions that want the table for themselves. */
-#define YIELD_PAGES		64
+#define YIELD_PAGES 64
 
 /*
  * Set in loaders that nobody waits for: they give way to a session that wants
  * a lock on the table which conflicts with theirs.
  */
-bool		nm_heapscan_yields = false;
+bool nm_heapscan_yields = false;
 
 /* A row to be indexed: the newest usable member of a HOT chain. */
 typedef struct NmFound
 {
 	OffsetNumber root;
-	bool		certain;		/* committed and not deleted */
-	TransactionId xid;			/* running transaction that decides, if any */
-	HeapTuple	tuple;			/* copy */
+	bool certain;	   /* committed and not deleted */
+	TransactionId xid; /* running transaction that decides, if any */
+	HeapTuple tuple;   /* copy */
 } NmFound;
 
 /* A row to be looked at again when a transaction has ended. */
@@ -72,28 +72,28 @@ typedef struct NmDeferred
 
 typedef struct NmHeapScan
 {
-	Relation	heap;
-	Relation	index;
-	NmSpool    *spool;
-	NmSlot	   *slot;
-	TransactionId oldest;		/* rows deleted before are dead to everyone */
+	Relation heap;
+	Relation index;
+	NmSpool *spool;
+	NmSlot *slot;
+	TransactionId oldest; /* rows deleted before are dead to everyone */
 	BufferAccessStrategy strategy;
 
 	/* evaluation; renewed after an error came through it */
-	IndexInfo  *info;
-	EState	   *estate;
+	IndexInfo *info;
+	EState *estate;
 	ExprContext *econtext;
-	ExprState  *predicate;
+	ExprState *predicate;
 	TupleTableSlot *tupslot;
-	bool		may_raise;		/* expressions or a predicate */
+	bool may_raise; /* expressions or a predicate */
 
-	MemoryContext cxt;			/* lives as long as the scan */
-	MemoryContext page_cxt;		/* copies of one page's rows */
-	NmFound		found[MaxHeapTuplesPerPage];
-	int			nfound;
+	MemoryContext cxt;		/* lives as long as the scan */
+	MemoryContext page_cxt; /* copies of one page's rows */
+	NmFound found[MaxHeapTuplesPerPage];
+	int nfound;
 	NmDeferred *deferred;
-	int			ndeferred;
-	int			maxdeferred;
+	int ndeferred;
+	int maxdeferred;
 } NmHeapScan;
 
 static bool table_wanted(Relation heap);
@@ -159,14 +159,14 @@ can_guard(void)
 static bool
 walk_chain(NmHeapScan *scan, Buffer buffer, OffsetNumber root, NmFound *found)
 {
-	Page		page = BufferGetPage(buffer);
+	Page page = BufferGetPage(buffer);
 	OffsetNumber max = PageGetMaxOffsetNumber(page);
 	OffsetNumber off = root;
-	ItemId		lp = PageGetItemId(page, root);
+	ItemId lp = PageGetItemId(page, root);
 	TransactionId prior = InvalidTransactionId;
-	bool		heap_only = false;
+	bool heap_only = false;
 	HeapTupleData best;
-	bool		any = false;
+	bool any = false;
 
 	if (ItemIdIsRedirected(lp))
 	{
@@ -248,7 +248,7 @@ static void
 collect_page(NmHeapScan *scan, BlockNumber block, OffsetNumber only)
 {
 	MemoryContext old = MemoryContextSwitchTo(scan->page_cxt);
-	Buffer		buffer;
+	Buffer buffer;
 	OffsetNumber max;
 
 	scan->nfound = 0;
@@ -281,7 +281,7 @@ form(NmHeapScan *scan, const NmFound *found, bool detoast, Datum *values, bool *
 
 	if (detoast)
 	{
-		TupleDesc	desc = RelationGetDescr(scan->index);
+		TupleDesc desc = RelationGetDescr(scan->index);
 
 		for (int i = 0; i < desc->natts; i++)
 		{
@@ -303,7 +303,7 @@ form_guarded(NmHeapScan *scan, const NmFound *found, Datum *values, bool *isnull
 	MemoryContext old = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	volatile bool ok = true;
-	ErrorData  *volatile edata = NULL;
+	ErrorData *volatile edata = NULL;
 
 	BeginInternalSubTransaction(NULL);
 	/* values must outlive the subtransaction */
@@ -327,7 +327,7 @@ form_guarded(NmHeapScan *scan, const NmFound *found, Datum *values, bool *isnull
 
 	if (!ok)
 	{
-		int			category = ERRCODE_TO_CATEGORY(edata->sqlerrcode);
+		int category = ERRCODE_TO_CATEGORY(edata->sqlerrcode);
 
 		if (edata->sqlerrcode == ERRCODE_QUERY_CANCELED ||
 			category == ERRCODE_INSUFFICIENT_RESOURCES ||
@@ -363,15 +363,15 @@ defer_row(NmHeapScan *scan, BlockNumber block, OffsetNumber root, TransactionId 
 static bool
 dead_by_now(NmHeapScan *scan, BlockNumber block, OffsetNumber root)
 {
-	Buffer		buffer;
-	NmFound		again;
-	bool		any;
+	Buffer buffer;
+	NmFound again;
+	bool any;
 
 	scan->oldest = GetOldestNonRemovableTransactionId(scan->heap);
 	buffer = ReadBufferExtended(scan->heap, MAIN_FORKNUM, block, RBM_NORMAL, scan->strategy);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	any = root <= PageGetMaxOffsetNumber(BufferGetPage(buffer)) &&
-		walk_chain(scan, buffer, root, &again);
+		  walk_chain(scan, buffer, root, &again);
 	UnlockReleaseBuffer(buffer);
 	return !any;
 }
@@ -379,9 +379,9 @@ dead_by_now(NmHeapScan *scan, BlockNumber block, OffsetNumber root)
 static void
 add_row(NmHeapScan *scan, BlockNumber block, const NmFound *found)
 {
-	Datum		values[INDEX_MAX_KEYS];
-	bool		isnull[INDEX_MAX_KEYS];
-	bool		wanted;
+	Datum values[INDEX_MAX_KEYS];
+	bool isnull[INDEX_MAX_KEYS];
+	bool wanted;
 	ItemPointerData tid;
 
 	/*
@@ -457,7 +457,7 @@ nm_heapscan(NmIndex *idx, Relation heap, Relation index, NmSpool *spool, ItemPoi
 		collect_page(scan, block, InvalidOffsetNumber);
 		for (int i = 0; i < scan->nfound; i++)
 		{
-			NmFound    *found = &scan->found[i];
+			NmFound *found = &scan->found[i];
 
 			if (own_tid != NULL && ItemPointerGetBlockNumber(own_tid) == block &&
 				ItemPointerGetOffsetNumber(own_tid) == found->root)
@@ -474,7 +474,7 @@ nm_heapscan(NmIndex *idx, Relation heap, Relation index, NmSpool *spool, ItemPoi
 	 */
 	for (int i = 0; i < scan->ndeferred; i++)
 	{
-		NmDeferred	row = scan->deferred[i];
+		NmDeferred row = scan->deferred[i];
 
 		CHECK_FOR_INTERRUPTS();
 		XactLockTableWait(row.xid, NULL, NULL, XLTW_None);

@@ -25,13 +25,13 @@
 /* What rd_amcache holds; core frees it as one chunk. */
 typedef struct NmCached
 {
-	NmIndex    *idx;
+	NmIndex *idx;
 } NmCached;
 
 typedef struct NmLocalEntry
 {
-	Oid			indexoid;		/* hash key */
-	NmIndex    *idx;
+	Oid indexoid; /* hash key */
+	NmIndex *idx;
 } NmLocalEntry;
 
 static HTAB *local_indexes = NULL;
@@ -80,7 +80,7 @@ forget_dropped(void)
 	hash_seq_init(&seq, local_indexes);
 	while ((entry = hash_seq_search(&seq)) != NULL)
 	{
-		NmIndex    *idx = entry->idx;
+		NmIndex *idx = entry->idx;
 
 		if (idx == NULL || !idx->maybe_dropped)
 			continue;
@@ -105,7 +105,7 @@ close_at_exit(int code, Datum arg)
 static void
 init_local(void)
 {
-	HASHCTL		ctl;
+	HASHCTL ctl;
 
 	memset(&ctl, 0, sizeof(ctl));
 	ctl.keysize = sizeof(Oid);
@@ -122,10 +122,10 @@ init_local(void)
 NmIndex *
 nm_index_local(Relation index, uint64 identity)
 {
-	Oid			indexoid = RelationGetRelid(index);
+	Oid indexoid = RelationGetRelid(index);
 	NmLocalEntry *entry;
-	NmIndex    *idx;
-	bool		found;
+	NmIndex *idx;
+	bool found;
 
 	if (local_indexes == NULL)
 		init_local();
@@ -174,7 +174,7 @@ nm_index_local(Relation index, uint64 identity)
 static NmIndex *
 index_open_slow(Relation index)
 {
-	NmIndex    *idx;
+	NmIndex *idx;
 
 	nm_require_preload("use this numa_btree index");
 	idx = nm_index_local(index, nm_meta_read(index));
@@ -186,11 +186,11 @@ index_open_slow(Relation index)
 NmIndex *
 nm_index_open(Relation index)
 {
-	NmCached   *cached = index->rd_amcache;
+	NmCached *cached = index->rd_amcache;
 
 	if (likely(cached != NULL))
 	{
-		NmIndex    *idx = cached->idx;
+		NmIndex *idx = cached->idx;
 
 		if (likely(idx != NULL && idx->slot->serial == idx->serial &&
 				   idx->key.rel == nm_loc_rel(nm_rel_locator(index)) &&
@@ -246,12 +246,12 @@ nm_index_close_all(void)
 NmTree *
 nm_index_handle(NmIndex *idx, bool loading)
 {
-	NmSlot	   *slot = idx->slot;
+	NmSlot *slot = idx->slot;
 
 	for (;;)
 	{
-		NmState		state = pg_atomic_read_u32(&slot->state);
-		uint64		generation;
+		NmState state = pg_atomic_read_u32(&slot->state);
+		uint64 generation;
 
 		pg_read_barrier();
 		if (state != NM_STATE_LOADED &&

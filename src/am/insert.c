@@ -25,7 +25,7 @@
  * Counters not yet written to their slots.  The slot may have got another
  * owner since: its serial tells, and the numbers are dropped then.
  */
-#define NM_PENDING 8
+#define NM_PENDING		 8
 #define NM_PENDING_FLUSH 1024
 
 typedef struct NmPending

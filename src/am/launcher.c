@@ -51,11 +51,11 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-#define LAUNCHER_NAP_MS		60000
-#define LAUNCHER_RETRY_MS	1000
-#define POKE_INTERVAL_MS	1000
+#define LAUNCHER_NAP_MS	  60000
+#define LAUNCHER_RETRY_MS 1000
+#define POKE_INTERVAL_MS  1000
 /* How often a scanner comes back to indexes whose load gave way to others. */
-#define MAX_PASSES			10
+#define MAX_PASSES 10
 
 PGDLLEXPORT void nm_launcher_main(Datum arg);
 PGDLLEXPORT void nm_scanner_main(Datum arg);
@@ -105,7 +105,7 @@ nm_launcher_poke(void)
 	nm_registry->last_poke = now;
 	if (nm_registry->scanner_db != MyDatabaseId)
 	{
-		int			i = 0;
+		int i = 0;
 
 		while (i < nm_registry->nwanted && nm_registry->wanted[i] != MyDatabaseId)
 			i++;
@@ -131,8 +131,8 @@ nm_launcher_block_database(Oid db)
 {
 	for (;;)
 	{
-		bool		busy;
-		pid_t		pid;
+		bool busy;
+		pid_t pid;
 
 		LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_EXCLUSIVE);
 		nm_blocked_dbs()[nm_my_slot()] = db;
@@ -200,10 +200,10 @@ launcher_exit(int code, Datum arg)
 static List *
 list_databases(MemoryContext cxt)
 {
-	List	   *dbs = NIL;
-	Relation	rel;
+	List *dbs = NIL;
+	Relation rel;
 	TableScanDesc scan;
-	HeapTuple	tuple;
+	HeapTuple tuple;
 
 	StartTransactionCommand();
 	(void) GetTransactionSnapshot();
@@ -229,7 +229,7 @@ list_databases(MemoryContext cxt)
 static bool
 database_exists(Oid db)
 {
-	bool		exists;
+	bool exists;
 
 	StartTransactionCommand();
 	exists = SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(db));
@@ -247,7 +247,7 @@ scan_database(Oid db, bool *no_worker)
 	BackgroundWorker worker;
 	BackgroundWorkerHandle *handle;
 	BgwHandleStatus status;
-	bool		blocked;
+	bool blocked;
 
 	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_EXCLUSIVE);
 	blocked = database_blocked(db);
@@ -307,7 +307,7 @@ collect_wanted(List *todo, bool *all, bool *failed)
 	*failed = false;
 	for (int i = 0; i < nm_registry->nslots; i++)
 	{
-		NmSlot	   *slot = nm_slot_get(i);
+		NmSlot *slot = nm_slot_get(i);
 
 		if (pg_atomic_read_u32(&slot->state) != NM_STATE_FAILED ||
 			slot->key.backend != NM_INVALID_BACKEND)
@@ -323,9 +323,9 @@ void
 nm_launcher_main(Datum arg)
 {
 	MemoryContext cxt;
-	List	   *todo = NIL;
-	bool		all = true;
-	bool		warned = false;
+	List *todo = NIL;
+	bool all = true;
+	bool warned = false;
 
 	pqsignal(SIGTERM, die);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
@@ -345,8 +345,8 @@ nm_launcher_main(Datum arg)
 
 	for (;;)
 	{
-		bool		failed = false;
-		bool		no_worker = false;
+		bool failed = false;
+		bool no_worker = false;
 
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
@@ -366,8 +366,8 @@ nm_launcher_main(Datum arg)
 		}
 		else
 		{
-			List	   *later = NIL;
-			ListCell   *lc;
+			List *later = NIL;
+			ListCell *lc;
 
 			todo = collect_wanted(todo, &all, &failed);
 			if (all)
@@ -379,7 +379,7 @@ nm_launcher_main(Datum arg)
 			}
 			if (todo != NIL)
 				pgstat_report_activity(STATE_RUNNING, "loading numa_btree indexes");
-			foreach(lc, todo)
+			foreach (lc, todo)
 			{
 				CHECK_FOR_INTERRUPTS();
 				if (!no_worker && !database_exists(lfirst_oid(lc)))
@@ -438,11 +438,11 @@ scanner_exit(int code, Datum arg)
 static pg_noinline List *
 list_indexes(MemoryContext cxt)
 {
-	List	   *indexes = NIL;
-	Oid			am;
-	Relation	rel;
+	List *indexes = NIL;
+	Oid am;
+	Relation rel;
 	SysScanDesc scan;
-	HeapTuple	tuple;
+	HeapTuple tuple;
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -475,10 +475,10 @@ list_indexes(MemoryContext cxt)
 static bool
 want_index(Oid indexoid)
 {
-	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexoid));
+	HeapTuple tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexoid));
 	Form_pg_index form;
-	bool		want;
-	NmSlot	   *slot;
+	bool want;
+	NmSlot *slot;
 
 	if (!HeapTupleIsValid(tuple))
 		return false;
@@ -502,10 +502,10 @@ want_index(Oid indexoid)
 static bool
 load_one(Oid indexoid)
 {
-	Oid			heapoid;
-	Relation	heap;
-	Relation	index;
-	bool		loaded = false;
+	Oid heapoid;
+	Relation heap;
+	Relation index;
+	bool loaded = false;
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -520,7 +520,7 @@ load_one(Oid indexoid)
 			if (nm_is_numa_btree(index) && index->rd_index->indisvalid &&
 				index->rd_index->indrelid == heapoid)
 			{
-				NmIndex    *idx = nm_index_open(index);
+				NmIndex *idx = nm_index_open(index);
 
 				(void) nm_index_load_forced(idx, index, heap, &loaded);
 			}
@@ -537,10 +537,10 @@ load_one(Oid indexoid)
 void
 nm_scanner_main(Datum arg)
 {
-	Oid			db = DatumGetObjectId(arg);
+	Oid db = DatumGetObjectId(arg);
 	MemoryContext cxt;
-	List	   *todo;
-	bool		mine;
+	List *todo;
+	bool mine;
 	volatile int nloaded = 0;
 
 	pqsignal(SIGTERM, die);
@@ -568,10 +568,10 @@ nm_scanner_main(Datum arg)
 	todo = list_indexes(cxt);
 	for (int pass = 0; todo != NIL && pass < MAX_PASSES; pass++)
 	{
-		List	   *volatile later = NIL;
-		ListCell   *lc;
+		List *volatile later = NIL;
+		ListCell *lc;
 
-		foreach(lc, todo)
+		foreach (lc, todo)
 		{
 			CHECK_FOR_INTERRUPTS();
 			MemoryContextSwitchTo(cxt);

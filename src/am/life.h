@@ -24,39 +24,39 @@
 /* How far a load is; changed with all delta partitions of the index locked. */
 typedef enum NmLoadPhase
 {
-	NM_LOADING_COLLECT = 0,		/* inserts go to the delta */
-	NM_LOADING_OPEN,				/* tree complete but for the delta: inserts go
+	NM_LOADING_COLLECT = 0, /* inserts go to the delta */
+	NM_LOADING_OPEN,		/* tree complete but for the delta: inserts go
 								 * into it directly */
-	NM_LOADING_ABANDONED			/* an insert found no memory: the load must fail */
+	NM_LOADING_ABANDONED	/* an insert found no memory: the load must fail */
 } NmLoadPhase;
 
-#define NM_MAX_WANTED	64
+#define NM_MAX_WANTED 64
 
 /* Head of the registry's shared memory; arrays follow. */
 typedef struct NmRegistry
 {
-	int			nslots;
-	int			nbuckets;		/* a power of two */
-	int			nprocs;
-	int			free_hint;		/* where to look for a free slot first */
-	uint64		next_serial;
-	ConditionVariable flip_cv;	/* a load has ended */
+	int nslots;
+	int nbuckets; /* a power of two */
+	int nprocs;
+	int free_hint; /* where to look for a free slot first */
+	uint64 next_serial;
+	ConditionVariable flip_cv; /* a load has ended */
 
 	/* launcher.c; under NM_LOCK_REGISTRY */
-	PGPROC	   *launcher;		/* its latch is set to wake it */
-	Oid			scanner_db;		/* database a scanner works in, 0 = none */
-	pid_t		scanner_pid;	/* 0 until it has started */
+	PGPROC *launcher;  /* its latch is set to wake it */
+	Oid scanner_db;	   /* database a scanner works in, 0 = none */
+	pid_t scanner_pid; /* 0 until it has started */
 	TimestampTz last_poke;
-	bool		wanted_all;
-	int			nwanted;
-	Oid			wanted[NM_MAX_WANTED];	/* databases with something to load */
+	bool wanted_all;
+	int nwanted;
+	Oid wanted[NM_MAX_WANTED]; /* databases with something to load */
 } NmRegistry;
 
 extern NmRegistry *nm_registry;
 
 /* ---- registry.c ---- */
 extern void nm_key_of(Relation index, NmTreeKey *key);
-extern int	nm_slot_number(const NmSlot *slot);
+extern int nm_slot_number(const NmSlot *slot);
 extern void nm_slot_set_state(NmSlot *slot, NmState state);
 extern NmSlot *nm_slot_find(const NmTreeKey *key);
 extern NmSlot *nm_slot_first_by_oid(Oid db, Oid indexoid);
@@ -70,7 +70,7 @@ extern void nm_slot_rename(NmSlot *slot, uint64 serial, Oid indexoid);
 extern void nm_slot_set_pending(NmSlot *slot, uint64 serial, bool pending);
 extern void nm_registry_drop_database(Oid db);
 extern void nm_unpin_all(int nest);
-extern Oid *nm_blocked_dbs(void);	/* per process */
+extern Oid *nm_blocked_dbs(void); /* per process */
 
 /* ---- index.c ---- */
 extern NmTree *nm_index_handle(NmIndex *idx, bool loading);
@@ -84,20 +84,20 @@ extern void nm_index_prepare_tree(NmIndex *idx, Relation index);
 typedef struct NmLoad
 {
 	struct NmLoad *outer;
-	NmIndex    *idx;
-	NmSlot	   *slot;
-	uint64		serial;
-	uint64		load_count;
-	int			nest;			/* transaction nest level it runs at */
-	bool		failed;			/* an error other than a cancel came through */
-	int			sqlstate;
-	char		text[NM_ERRTEXT];
-	NmPageNo	chain[NM_DELTA_PARTITIONS]; /* delta pages being drained */
+	NmIndex *idx;
+	NmSlot *slot;
+	uint64 serial;
+	uint64 load_count;
+	int nest;	 /* transaction nest level it runs at */
+	bool failed; /* an error other than a cancel came through */
+	int sqlstate;
+	char text[NM_ERRTEXT];
+	NmPageNo chain[NM_DELTA_PARTITIONS]; /* delta pages being drained */
 } NmLoad;
 
 extern NmTree *nm_index_load_forced(NmIndex *idx, Relation index, Relation heap, bool *did_load);
 extern bool nm_load_running_here(const NmSlot *slot);
-extern void nm_load_abort(int nest);	/* those at this nest level or deeper */
+extern void nm_load_abort(int nest); /* those at this nest level or deeper */
 extern bool nm_load_backing_off(NmSlot *slot);
 extern void nm_send_inval(Oid relid);
 extern void nm_serializable_insert_check(NmIndex *idx);
@@ -130,4 +130,4 @@ extern void nm_launcher_poke(void);
 extern void nm_launcher_block_database(Oid db);
 extern void nm_launcher_unblock(void);
 
-#endif							/* NM_LIFE_H */
+#endif /* NM_LIFE_H */

@@ -37,23 +37,23 @@
 
 #if PG_VERSION_NUM >= 160000
 #include "utils/relfilenumbermap.h"
-#define RelidByStorage(spc, rel)	RelidByRelfilenumber(spc, rel)
+#define RelidByStorage(spc, rel) RelidByRelfilenumber(spc, rel)
 #else
 #include "utils/relfilenodemap.h"
-#define RelidByStorage(spc, rel)	RelidByRelfilenode(spc, rel)
+#define RelidByStorage(spc, rel) RelidByRelfilenode(spc, rel)
 #endif
 
 struct NmPendingDrop
 {
-	slist_node	node;
-	NmSlot	   *slot;
-	uint64		serial;
-	int			nest;
-	bool		at_commit;		/* else at abort */
-	bool		concurrently;	/* DROP INDEX CONCURRENTLY: several transactions */
-	bool		if_moved;		/* altered: drop if the storage is no longer its */
-	bool		due;			/* the index is gone now */
-	Oid			new_owner;		/* index that took the storage over */
+	slist_node node;
+	NmSlot *slot;
+	uint64 serial;
+	int nest;
+	bool at_commit;	   /* else at abort */
+	bool concurrently; /* DROP INDEX CONCURRENTLY: several transactions */
+	bool if_moved;	   /* altered: drop if the storage is no longer its */
+	bool due;		   /* the index is gone now */
+	Oid new_owner;	   /* index that took the storage over */
 };
 
 static slist_head pending_drops = SLIST_STATIC_INIT(pending_drops);
@@ -102,9 +102,9 @@ nm_pending_drop_at_abort(NmPendingDrop *p, NmSlot *slot, uint64 serial)
 NmIndex *
 nm_build_begin(Relation heap, Relation index)
 {
-	NmIndex    *idx;
+	NmIndex *idx;
 	NmPendingDrop *undo;
-	uint64		identity;
+	uint64 identity;
 
 	nm_require_preload("build the index");
 	if (heap->rd_tableam != GetHeapamTableAmRoutine())
@@ -128,8 +128,8 @@ nm_build_begin(Relation heap, Relation index)
 	for (;;)
 	{
 		NmPendingDrop *pending = nm_pending_make();
-		NmSlot	   *old;
-		uint64		serial = 0;
+		NmSlot *old;
+		uint64 serial = 0;
 
 		LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_SHARED);
 		for (old = nm_slot_first_by_oid(idx->key.db, idx->indexoid); old != NULL;
@@ -157,7 +157,7 @@ nm_build_begin(Relation heap, Relation index)
 void
 nm_build_finish(NmIndex *idx, Relation index)
 {
-	NmSlot	   *slot = idx->slot;
+	NmSlot *slot = idx->slot;
 
 	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_EXCLUSIVE);
 	if (slot->serial != idx->serial ||
@@ -189,8 +189,8 @@ queue_drop(Oid indexoid, int dropflags)
 	for (;;)
 	{
 		NmPendingDrop *pending = nm_pending_make();
-		NmSlot	   *slot;
-		uint64		serial = 0;
+		NmSlot *slot;
+		uint64 serial = 0;
 
 		LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_SHARED);
 		for (slot = nm_slot_first_by_oid(MyDatabaseId, indexoid); slot != NULL;
@@ -221,8 +221,8 @@ static void
 queue_if_moved(Oid indexoid)
 {
 	NmPendingDrop *pending = nm_pending_make();
-	NmSlot	   *slot;
-	uint64		serial = 0;
+	NmSlot *slot;
+	uint64 serial = 0;
 
 	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_SHARED);
 	slot = nm_slot_first_by_oid(MyDatabaseId, indexoid);
@@ -268,14 +268,14 @@ nm_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId, 
 static void
 resolve_drops(void)
 {
-	slist_iter	iter;
+	slist_iter iter;
 
 	slist_foreach(iter, &pending_drops)
 	{
 		NmPendingDrop *p = slist_container(NmPendingDrop, node, iter.cur);
-		NmTreeKey	key;
-		Oid			old_owner;
-		Oid			owner;
+		NmTreeKey key;
+		Oid old_owner;
+		Oid owner;
 
 		if (!p->at_commit)
 			continue;
@@ -398,7 +398,7 @@ static void
 nm_subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 					SubTransactionId parentSubid, void *arg)
 {
-	int			nest;
+	int nest;
 
 	if (!nm_preloaded())
 		return;
@@ -414,7 +414,7 @@ nm_subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 	}
 	else if (event == SUBXACT_EVENT_COMMIT_SUB)
 	{
-		slist_iter	iter;
+		slist_iter iter;
 
 		slist_foreach(iter, &pending_drops)
 		{

@@ -33,11 +33,11 @@
 #include "utils/timestamp.h"
 
 /* A failed load is not repeated on its own for this long, doubled per failure. */
-#define BACKOFF_FIRST_MS	1000
-#define BACKOFF_MAX_MS		60000
+#define BACKOFF_FIRST_MS 1000
+#define BACKOFF_MAX_MS	 60000
 
 /* An unload waits this long for others to leave the tree, then the sweep does. */
-#define UNLOAD_WAIT_MS		10000
+#define UNLOAD_WAIT_MS 10000
 
 static NmLoad *current_load = NULL;
 
@@ -79,18 +79,18 @@ nm_load_running_here(const NmSlot *slot)
 bool
 nm_load_backing_off(NmSlot *slot)
 {
-	int			shift = Min(Max(slot->fail_count - 1, 0), 6);
-	int			wait = Min(BACKOFF_FIRST_MS << shift, BACKOFF_MAX_MS);
+	int shift = Min(Max(slot->fail_count - 1, 0), 6);
+	int wait = Min(BACKOFF_FIRST_MS << shift, BACKOFF_MAX_MS);
 
 	return pg_atomic_read_u32(&slot->state) == NM_STATE_FAILED &&
-		!TimestampDifferenceExceeds(slot->fail_time, GetCurrentTimestamp(), wait);
+		   !TimestampDifferenceExceeds(slot->fail_time, GetCurrentTimestamp(), wait);
 }
 
 static void
 refuse_backing_off(NmSlot *slot, Relation index)
 {
-	char		text[NM_ERRTEXT];
-	int			sqlstate;
+	char text[NM_ERRTEXT];
+	int sqlstate;
 
 	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_SHARED);
 	strlcpy(text, slot->fail_text, sizeof(text));
@@ -124,15 +124,15 @@ static NmTree *
 load_or_wait(NmIndex *idx, Relation index, Relation heap, ItemPointer own_tid,
 			 bool force, bool *did_load)
 {
-	Relation	opened = NULL;
-	NmTree	   *tree;
+	Relation opened = NULL;
+	NmTree *tree;
 
 	if (did_load)
 		*did_load = false;
 
 	while ((tree = nm_index_tree(idx)) == NULL)
 	{
-		NmSlot	   *slot;
+		NmSlot *slot;
 
 		CHECK_FOR_INTERRUPTS();
 		if (RecoveryInProgress())
@@ -196,7 +196,7 @@ nm_index_load_forced(NmIndex *idx, Relation index, Relation heap, bool *did_load
 static bool
 load_locked(NmIndex *idx, Relation index, Relation heap, ItemPointer own_tid, bool force)
 {
-	NmSlot	   *slot = idx->slot;
+	NmSlot *slot = idx->slot;
 
 	switch (pg_atomic_read_u32(&slot->state))
 	{
@@ -233,15 +233,15 @@ load_locked(NmIndex *idx, Relation index, Relation heap, ItemPointer own_tid, bo
 static void
 load_run(NmIndex *idx, Relation index, Relation heap, ItemPointer own_tid)
 {
-	NmSlot	   *slot = idx->slot;
-	NmLoad	   *load;
+	NmSlot *slot = idx->slot;
+	NmLoad *load;
 	MemoryContext old = CurrentMemoryContext;
 	MemoryContext cxt;
 	TimestampTz started = GetCurrentTimestamp();
-	Oid			save_userid;
-	int			save_sec_context;
-	int			guc_level;
-	bool		lost;
+	Oid save_userid;
+	int save_sec_context;
+	int guc_level;
+	bool lost;
 
 	load = MemoryContextAllocZero(TopMemoryContext, sizeof(NmLoad));
 	load->idx = idx;
@@ -255,9 +255,9 @@ load_run(NmIndex *idx, Relation index, Relation heap, ItemPointer own_tid)
 	 */
 	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_EXCLUSIVE);
 	lost = slot->serial != idx->serial ||
-		(pg_atomic_read_u32(&slot->state) != NM_STATE_NOT_LOADED &&
-		 pg_atomic_read_u32(&slot->state) != NM_STATE_FAILED) ||
-		slot->dead_root != 0;
+		   (pg_atomic_read_u32(&slot->state) != NM_STATE_NOT_LOADED &&
+			pg_atomic_read_u32(&slot->state) != NM_STATE_FAILED) ||
+		   slot->dead_root != 0;
 	if (!lost)
 	{
 		load->load_count = ++slot->load_count;
@@ -279,8 +279,8 @@ load_run(NmIndex *idx, Relation index, Relation heap, ItemPointer own_tid)
 
 	PG_TRY();
 	{
-		NmSpool    *spool;
-		bool		pushed = false;
+		NmSpool *spool;
+		bool pushed = false;
 
 		cxt = AllocSetContextCreate(CurrentMemoryContext, "numa_btree load",
 									ALLOCSET_DEFAULT_SIZES);
@@ -311,7 +311,7 @@ load_run(NmIndex *idx, Relation index, Relation heap, ItemPointer own_tid)
 	}
 	PG_CATCH();
 	{
-		ErrorData  *edata;
+		ErrorData *edata;
 
 		MemoryContextSwitchTo(old);
 		edata = CopyErrorData();
@@ -353,8 +353,8 @@ load_run(NmIndex *idx, Relation index, Relation heap, ItemPointer own_tid)
 static void
 flip(NmLoad *load, TimestampTz started)
 {
-	NmSlot	   *slot = load->slot;
-	bool		abandoned;
+	NmSlot *slot = load->slot;
+	bool abandoned;
 	TimestampTz now;
 
 	/*
@@ -406,9 +406,9 @@ nm_load_abort(int nest)
 {
 	while (current_load != NULL && current_load->nest >= nest)
 	{
-		NmLoad	   *load = current_load;
-		NmSlot	   *slot = load->slot;
-		NmPageNo	chain[NM_DELTA_PARTITIONS] = {0};
+		NmLoad *load = current_load;
+		NmSlot *slot = load->slot;
+		NmPageNo chain[NM_DELTA_PARTITIONS] = {0};
 		TimestampTz now = GetCurrentTimestamp();
 
 		current_load = load->outer;
@@ -445,7 +445,7 @@ nm_index_wait_flip(NmIndex *idx, Relation index)
 {
 	for (;;)
 	{
-		NmSlot	   *slot = idx->slot;
+		NmSlot *slot = idx->slot;
 
 		CHECK_FOR_INTERRUPTS();
 		pg_memory_barrier();
@@ -482,7 +482,7 @@ nm_index_wait_flip(NmIndex *idx, Relation index)
 void
 nm_serializable_insert_check(NmIndex *idx)
 {
-	Relation	heap;
+	Relation heap;
 
 	if (!IsolationIsSerializable())
 		return;
@@ -503,8 +503,8 @@ nm_insert_wanted(NmIndex *idx, const NmItem *item, uint64 tid)
 {
 	for (;;)
 	{
-		NmSlot	   *slot = idx->slot;
-		NmState		state;
+		NmSlot *slot = idx->slot;
+		NmState state;
 
 		/* the heap row was written before the state is read: see README */
 		pg_memory_barrier();
@@ -558,8 +558,8 @@ nm_insert_wanted(NmIndex *idx, const NmItem *item, uint64 tid)
 bool
 nm_index_unload(NmIndex *idx, Relation index)
 {
-	NmSlot	   *slot;
-	bool		had = false;
+	NmSlot *slot;
+	bool had = false;
 	TimestampTz give_up;
 
 	if (idx->slot->serial != idx->serial)
@@ -616,7 +616,7 @@ bool
 nm_insert_when_full(NmIndex *idx, Relation index)
 {
 	NmPoolError why = idx->tree.pool_error;
-	int			err = idx->tree.pool_errno;
+	int err = idx->tree.pool_errno;
 
 	if (nm_when_full != NM_WHEN_FULL_UNLOAD || idx->unique)
 		nm_report_no_memory(why, err);

@@ -26,8 +26,8 @@
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 
-#define NM_LOCK_FOR_LOAD	1
-#define NM_LOCK_FOR_SCAN	2
+#define NM_LOCK_FOR_LOAD 1
+#define NM_LOCK_FOR_SCAN 2
 
 static void
 set_tag(LOCKTAG *tag, Oid indexoid, uint16 what)
@@ -47,7 +47,7 @@ set_tag(LOCKTAG *tag, Oid indexoid, uint16 what)
 void
 nm_lock_scan_interlock(Relation index)
 {
-	LOCKTAG		tag;
+	LOCKTAG tag;
 
 	set_tag(&tag, RelationGetRelid(index), NM_LOCK_FOR_SCAN);
 	(void) LockAcquire(&tag, ShareLock, false, false);
@@ -56,7 +56,7 @@ nm_lock_scan_interlock(Relation index)
 void
 nm_unlock_scan_interlock(Relation index)
 {
-	LOCKTAG		tag;
+	LOCKTAG tag;
 
 	set_tag(&tag, RelationGetRelid(index), NM_LOCK_FOR_SCAN);
 	(void) LockRelease(&tag, ShareLock, false);
@@ -66,7 +66,7 @@ nm_unlock_scan_interlock(Relation index)
 void
 nm_wait_scan_interlock(Relation index)
 {
-	LOCKTAG		tag;
+	LOCKTAG tag;
 
 	set_tag(&tag, RelationGetRelid(index), NM_LOCK_FOR_SCAN);
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
@@ -76,7 +76,7 @@ nm_wait_scan_interlock(Relation index)
 void
 nm_lock_load_oid(Oid indexoid)
 {
-	LOCKTAG		tag;
+	LOCKTAG tag;
 
 	set_tag(&tag, indexoid, NM_LOCK_FOR_LOAD);
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
@@ -85,7 +85,7 @@ nm_lock_load_oid(Oid indexoid)
 void
 nm_unlock_load_oid(Oid indexoid)
 {
-	LOCKTAG		tag;
+	LOCKTAG tag;
 
 	set_tag(&tag, indexoid, NM_LOCK_FOR_LOAD);
 	(void) LockRelease(&tag, ExclusiveLock, false);
@@ -100,7 +100,7 @@ nm_lock_load(Relation index)
 bool
 nm_try_lock_load(Relation index)
 {
-	LOCKTAG		tag;
+	LOCKTAG tag;
 
 	set_tag(&tag, RelationGetRelid(index), NM_LOCK_FOR_LOAD);
 	return LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;

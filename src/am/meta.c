@@ -27,20 +27,20 @@
 #include "storage/bufpage.h"
 #include "utils/rel.h"
 
-#define NM_META_MAGIC	0x4E4D4254	/* "NMBT" */
-#define NM_META_VERSION	1
+#define NM_META_MAGIC	0x4E4D4254 /* "NMBT" */
+#define NM_META_VERSION 1
 
 typedef struct NmMetaPage
 {
-	uint32		magic;
-	uint32		version;
-	uint64		identity;
+	uint32 magic;
+	uint32 version;
+	uint64 identity;
 } NmMetaPage;
 
 uint64
 nm_meta_new_identity(void)
 {
-	uint64		identity;
+	uint64 identity;
 
 	do
 	{
@@ -59,8 +59,8 @@ nm_meta_new_identity(void)
 void
 nm_meta_write(Relation index, ForkNumber fork, uint64 identity)
 {
-	Buffer		buffer;
-	Page		page;
+	Buffer buffer;
+	Page page;
 	NmMetaPage *meta;
 
 #if PG_VERSION_NUM >= 160000
@@ -94,8 +94,8 @@ nm_meta_write(Relation index, ForkNumber fork, uint64 identity)
 uint64
 nm_meta_read(Relation index)
 {
-	Buffer		buffer;
-	NmMetaPage	meta;
+	Buffer buffer;
+	NmMetaPage meta;
 
 	if (RelationGetNumberOfBlocks(index) == 0)
 		ereport(ERROR,

@@ -33,7 +33,7 @@
 #include "utils/syscache.h"
 
 /* What core's estimates for nbtree charge for a page, in cpu_operator_cost. */
-#define PAGE_CPU_MULTIPLIER		50.0
+#define PAGE_CPU_MULTIPLIER 50.0
 
 static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
 
@@ -51,9 +51,9 @@ static double correlation_of(PlannerInfo *root, IndexOptInfo *index);
 static double
 pages_for(IndexOptInfo *info, Relation index, double tuples, int *height)
 {
-	double		width = 0;
-	double		fanout;
-	double		pages;
+	double width = 0;
+	double fanout;
+	double pages;
 
 	for (int i = 0; i < info->ncolumns; i++)
 	{
@@ -74,13 +74,13 @@ pages_for(IndexOptInfo *info, Relation index, double tuples, int *height)
 static bool
 index_usable(IndexOptInfo *info, RelOptInfo *rel)
 {
-	Relation	index;
-	NmTreeKey	key;
-	NmSlot	   *slot;
-	NmState		state = NM_STATE_NOT_LOADED;
-	bool		not_now = false;	/* failed lately */
-	bool		stay_out = false;
-	bool		temp;
+	Relation index;
+	NmTreeKey key;
+	NmSlot *slot;
+	NmState state = NM_STATE_NOT_LOADED;
+	bool not_now = false; /* failed lately */
+	bool stay_out = false;
+	bool temp;
 	NmTreeShared tree;
 
 	if (!nm_preloaded() || RecoveryInProgress())
@@ -121,7 +121,7 @@ index_usable(IndexOptInfo *info, RelOptInfo *rel)
 	/* for a whole index core took the table's row count; so does nbtree's */
 	if (state == NM_STATE_LOADED)
 	{
-		double		pages = (double) tree.nleaves + tree.ninner + tree.noverflow;
+		double pages = (double) tree.nleaves + tree.ninner + tree.noverflow;
 
 		if (info->indpred != NIL)
 			info->tuples = Min((double) Max(tree.nentries, 0), rel->tuples);
@@ -130,11 +130,10 @@ index_usable(IndexOptInfo *info, RelOptInfo *rel)
 	}
 	else
 	{
-		int			height;
+		int height;
 
 		if (info->indpred != NIL)
-			info->tuples = index->rd_rel->reltuples >= 0 ?
-				Min(index->rd_rel->reltuples, rel->tuples) : rel->tuples;
+			info->tuples = index->rd_rel->reltuples >= 0 ? Min(index->rd_rel->reltuples, rel->tuples) : rel->tuples;
 		info->pages = (BlockNumber) Max(1.0, pages_for(info, index, info->tuples, &height));
 		info->tree_height = height;
 	}
@@ -145,14 +144,14 @@ index_usable(IndexOptInfo *info, RelOptInfo *rel)
 static void
 nm_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 {
-	List	   *keep = NIL;
-	bool		changed = false;
-	ListCell   *lc;
+	List *keep = NIL;
+	bool changed = false;
+	ListCell *lc;
 
 	if (prev_get_relation_info_hook)
 		prev_get_relation_info_hook(root, relid, inhparent, rel);
 
-	foreach(lc, rel->indexlist)
+	foreach (lc, rel->indexlist)
 	{
 		IndexOptInfo *info = lfirst_node(IndexOptInfo, lc);
 
@@ -210,19 +209,19 @@ static void
 estimate(PlannerInfo *root, IndexPath *path, double loop_count, GenericCosts *costs)
 {
 	IndexOptInfo *index = path->indexinfo;
-	List	   *bounds = NIL;
-	int			column = 0;
-	bool		equal_here = false;
-	bool		found_array = false;
-	bool		found_is_null = false;
-	double		descents = 1;
-	double		descent;
-	ListCell   *lc;
+	List *bounds = NIL;
+	int column = 0;
+	bool equal_here = false;
+	bool found_array = false;
+	bool found_is_null = false;
+	double descents = 1;
+	double descent;
+	ListCell *lc;
 
-	foreach(lc, path->indexclauses)
+	foreach (lc, path->indexclauses)
 	{
 		IndexClause *clause = lfirst_node(IndexClause, lc);
-		ListCell   *lc2;
+		ListCell *lc2;
 
 		if (column != clause->indexcol)
 		{
@@ -233,11 +232,11 @@ estimate(PlannerInfo *root, IndexPath *path, double loop_count, GenericCosts *co
 			if (column != clause->indexcol)
 				break;
 		}
-		foreach(lc2, clause->indexquals)
+		foreach (lc2, clause->indexquals)
 		{
 			RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc2);
-			Expr	   *expr = rinfo->clause;
-			Oid			op = InvalidOid;
+			Expr *expr = rinfo->clause;
+			Oid op = InvalidOid;
 
 			if (IsA(expr, OpExpr))
 				op = ((OpExpr *) expr)->opno;
@@ -246,7 +245,7 @@ estimate(PlannerInfo *root, IndexPath *path, double loop_count, GenericCosts *co
 			else if (IsA(expr, ScalarArrayOpExpr))
 			{
 				ScalarArrayOpExpr *array = (ScalarArrayOpExpr *) expr;
-				double		length = estimate_array_length(root, lsecond(array->args));
+				double length = estimate_array_length(root, lsecond(array->args));
 
 				op = array->opno;
 				found_array = true;
@@ -273,10 +272,11 @@ estimate(PlannerInfo *root, IndexPath *path, double loop_count, GenericCosts *co
 		costs->numIndexTuples = 1.0;
 	else
 	{
-		List	   *quals = add_predicate_to_index_quals(index, bounds);
+		List *quals = add_predicate_to_index_quals(index, bounds);
 
 		costs->numIndexTuples = clauselist_selectivity(root, quals, index->rel->relid,
-													   JOIN_INNER, NULL) * index->rel->tuples;
+													   JOIN_INNER, NULL) *
+								index->rel->tuples;
 		descents = Max(1.0, Min(descents, ceil(index->pages * 0.3333333)));
 		costs->numIndexTuples = rint(costs->numIndexTuples / descents);
 	}
@@ -303,8 +303,8 @@ correlation_of(PlannerInfo *root, IndexOptInfo *index)
 {
 	VariableStatData var;
 	AttStatsSlot slot;
-	double		result = 0;
-	Oid			sortop;
+	double result = 0;
+	Oid sortop;
 
 	memset(&var, 0, sizeof(var));
 	if (index->indexkeys[0] != 0)
@@ -312,7 +312,7 @@ correlation_of(PlannerInfo *root, IndexOptInfo *index)
 		RangeTblEntry *rte = planner_rt_fetch(index->rel->relid, root);
 
 		if (get_relation_stats_hook &&
-			(*get_relation_stats_hook) (root, rte, index->indexkeys[0], &var))
+			(*get_relation_stats_hook)(root, rte, index->indexkeys[0], &var))
 		{
 			if (HeapTupleIsValid(var.statsTuple) && !var.freefunc)
 				elog(ERROR, "no function provided to release variable stats with");
@@ -328,7 +328,7 @@ correlation_of(PlannerInfo *root, IndexOptInfo *index)
 	else
 	{
 		if (get_index_stats_hook &&
-			(*get_index_stats_hook) (root, index->indexoid, 1, &var))
+			(*get_index_stats_hook)(root, index->indexoid, 1, &var))
 		{
 			if (HeapTupleIsValid(var.statsTuple) && !var.freefunc)
 				elog(ERROR, "no function provided to release variable stats with");

@@ -39,10 +39,10 @@ static Oid *blocked_dbs;
 static NmSlot *slots;
 
 /* Slots this process has pinned: they must be given back at any error. */
-#define MAX_PINNED	8
+#define MAX_PINNED 8
 static NmSlot *pinned[MAX_PINNED];
-static int	pinned_nest[MAX_PINNED];	/* transaction nest level */
-static int	npinned = 0;
+static int pinned_nest[MAX_PINNED]; /* transaction nest level */
+static int npinned = 0;
 static bool pin_exit_registered = false;
 
 static void slot_unhash(NmSlot *slot);
@@ -58,7 +58,7 @@ static bool storage_gone(const NmTreeKey *key);
 static int
 bucket_count(void)
 {
-	int			n = 16;
+	int n = 16;
 
 	while (n < nm_max_trees)
 		n *= 2;
@@ -68,7 +68,7 @@ bucket_count(void)
 Size
 nm_registry_shmem_size(void)
 {
-	Size		size = MAXALIGN(sizeof(NmRegistry));
+	Size size = MAXALIGN(sizeof(NmRegistry));
 
 	size = add_size(size, MAXALIGN(mul_size(bucket_count(), 2 * sizeof(int))));
 	size = add_size(size, MAXALIGN(mul_size(nm_process_slots(), sizeof(Oid))));
@@ -79,8 +79,8 @@ nm_registry_shmem_size(void)
 void
 nm_registry_shmem_init(void *mem)
 {
-	char	   *p = mem;
-	int			n = bucket_count();
+	char *p = mem;
+	int n = bucket_count();
 
 	nm_registry = (NmRegistry *) p;
 	p += MAXALIGN(sizeof(NmRegistry));
@@ -100,7 +100,7 @@ nm_registry_shmem_init(void *mem)
 		buckets_key[i] = buckets_oid[i] = -1;
 	for (int i = 0; i < nm_max_trees; i++)
 	{
-		NmSlot	   *slot = &slots[i];
+		NmSlot *slot = &slots[i];
 
 		pg_atomic_init_u32(&slot->state, NM_STATE_FREE);
 		pg_atomic_init_u32(&slot->pins, 0);
@@ -141,15 +141,15 @@ static inline bool
 key_equal(const NmTreeKey *a, const NmTreeKey *b)
 {
 	return a->rel == b->rel && a->db == b->db && a->spc == b->spc &&
-		a->backend == b->backend;
+		   a->backend == b->backend;
 }
 
 static inline int *
 key_bucket(const NmTreeKey *key)
 {
-	uint32		h = hash_combine(murmurhash32(key->rel),
-								 hash_combine(murmurhash32(key->db),
-											  murmurhash32(key->spc ^ ((uint32) key->backend << 8))));
+	uint32 h = hash_combine(murmurhash32(key->rel),
+							hash_combine(murmurhash32(key->db),
+										 murmurhash32(key->spc ^ ((uint32) key->backend << 8))));
 
 	return &buckets_key[h & (nm_registry->nbuckets - 1)];
 }
@@ -157,7 +157,7 @@ key_bucket(const NmTreeKey *key)
 static inline int *
 oid_bucket(Oid db, Oid indexoid)
 {
-	uint32		h = hash_combine(murmurhash32(db), murmurhash32(indexoid));
+	uint32 h = hash_combine(murmurhash32(db), murmurhash32(indexoid));
 
 	return &buckets_oid[h & (nm_registry->nbuckets - 1)];
 }
@@ -205,7 +205,7 @@ nm_slot_next_by_oid(NmSlot *slot)
 static void
 chain_remove(int *head, int number, bool by_key)
 {
-	int		   *link = head;
+	int *link = head;
 
 	while (*link != number)
 	{
@@ -218,7 +218,7 @@ chain_remove(int *head, int number, bool by_key)
 static void
 slot_hash(NmSlot *slot)
 {
-	int		   *head;
+	int *head;
 
 	head = key_bucket(&slot->key);
 	slot->next_by_key = *head;
@@ -265,7 +265,7 @@ nm_slot_set_state(NmSlot *slot, NmState state)
 void
 nm_slot_detach_tree(NmSlot *slot)
 {
-	uint64		root = nm_tree_detach(&slot->tree);
+	uint64 root = nm_tree_detach(&slot->tree);
 
 	if (root == 0)
 		return;
@@ -296,21 +296,21 @@ slot_kill(NmSlot *slot)
 static bool
 slot_evictable(NmSlot *slot)
 {
-	NmState		state = pg_atomic_read_u32(&slot->state);
+	NmState state = pg_atomic_read_u32(&slot->state);
 
 	return (state == NM_STATE_NOT_LOADED || state == NM_STATE_FAILED) &&
-		!slot->unloading && !slot->pending_drop && slot->dead_root == 0 &&
-		pg_atomic_read_u32(&slot->pins) == 0;
+		   !slot->unloading && !slot->pending_drop && slot->dead_root == 0 &&
+		   pg_atomic_read_u32(&slot->pins) == 0;
 }
 
 static NmSlot *
 slot_take_free(void)
 {
-	NmSlot	   *victim = NULL;
+	NmSlot *victim = NULL;
 
 	for (int n = 0; n < nm_registry->nslots; n++)
 	{
-		int			i = (nm_registry->free_hint + n) % nm_registry->nslots;
+		int i = (nm_registry->free_hint + n) % nm_registry->nslots;
 
 		if (pg_atomic_read_u32(&slots[i].state) == NM_STATE_FREE)
 		{
@@ -372,12 +372,12 @@ storage_is_new(Relation index)
 {
 #if PG_VERSION_NUM >= 160000
 	return index->rd_createSubid != InvalidSubTransactionId ||
-		index->rd_firstRelfilelocatorSubid != InvalidSubTransactionId ||
-		index->rd_newRelfilelocatorSubid != InvalidSubTransactionId;
+		   index->rd_firstRelfilelocatorSubid != InvalidSubTransactionId ||
+		   index->rd_newRelfilelocatorSubid != InvalidSubTransactionId;
 #else
 	return index->rd_createSubid != InvalidSubTransactionId ||
-		index->rd_firstRelfilenodeSubid != InvalidSubTransactionId ||
-		index->rd_newRelfilenodeSubid != InvalidSubTransactionId;
+		   index->rd_firstRelfilenodeSubid != InvalidSubTransactionId ||
+		   index->rd_newRelfilenodeSubid != InvalidSubTransactionId;
 #endif
 }
 
@@ -400,9 +400,9 @@ report_full(const NmIndex *idx)
 void
 nm_slot_attach(NmIndex *idx, Relation index)
 {
-	NmSlot	   *slot;
+	NmSlot *slot;
 	NmPendingDrop *undo = NULL;
-	bool		stale;
+	bool stale;
 
 	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_SHARED);
 	slot = nm_slot_find(&idx->key);
@@ -465,9 +465,9 @@ nm_slot_attach(NmIndex *idx, Relation index)
 	{
 		for (;;)
 		{
-			NmPendingDrop  *pending = nm_pending_make();
-			NmSlot	   *old;
-			uint64		serial = 0;
+			NmPendingDrop *pending = nm_pending_make();
+			NmSlot *old;
+			uint64 serial = 0;
 
 			LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_SHARED);
 			for (old = nm_slot_first_by_oid(idx->key.db, idx->indexoid); old != NULL;
@@ -506,7 +506,7 @@ nm_slot_attach(NmIndex *idx, Relation index)
 void
 nm_slot_begin_build(NmIndex *idx)
 {
-	NmSlot	   *slot;
+	NmSlot *slot;
 
 	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_EXCLUSIVE);
 	slot = nm_slot_find(&idx->key);
@@ -540,8 +540,8 @@ nm_slot_begin_build(NmIndex *idx)
 bool
 nm_slot_reap(NmSlot *slot)
 {
-	uint64		root;
-	NmLayout	layout;
+	uint64 root;
+	NmLayout layout;
 
 	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_EXCLUSIVE);
 	root = slot->dead_root;
@@ -568,7 +568,7 @@ nm_slot_reap(NmSlot *slot)
 bool
 nm_slot_drop(NmSlot *slot, uint64 serial)
 {
-	NmState		state;
+	NmState state;
 
 	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_EXCLUSIVE);
 	state = pg_atomic_read_u32(&slot->state);
@@ -614,7 +614,7 @@ nm_registry_drop_database(Oid db)
 {
 	for (int i = 0; i < nm_registry->nslots; i++)
 	{
-		uint64		serial = slots[i].serial;
+		uint64 serial = slots[i].serial;
 
 		if (slots[i].key.db == db &&
 			pg_atomic_read_u32(&slots[i].state) != NM_STATE_FREE)
@@ -632,14 +632,14 @@ storage_gone(const NmTreeKey *key)
 {
 	struct stat st;
 #if PG_VERSION_NUM >= 180000
-	RelPathStr	path = GetRelationPath(key->db, key->spc, key->rel, key->backend, MAIN_FORKNUM);
+	RelPathStr path = GetRelationPath(key->db, key->spc, key->rel, key->backend, MAIN_FORKNUM);
 
 	if (stat(path.str, &st) < 0)
 		return errno == ENOENT;
 #else
-	char	   *path = GetRelationPath(key->db, key->spc, key->rel, key->backend, MAIN_FORKNUM);
-	int			rc = stat(path, &st);
-	int			save_errno = errno;
+	char *path = GetRelationPath(key->db, key->spc, key->rel, key->backend, MAIN_FORKNUM);
+	int rc = stat(path, &st);
+	int save_errno = errno;
 
 	pfree(path);
 	if (rc < 0)
@@ -653,11 +653,11 @@ nm_registry_sweep(bool stat_files)
 {
 	for (int i = 0; i < nm_registry->nslots; i++)
 	{
-		NmSlot	   *slot = &slots[i];
-		NmState		state = pg_atomic_read_u32(&slot->state);
-		NmTreeKey	key;
-		uint64		serial;
-		bool		gone = false;
+		NmSlot *slot = &slots[i];
+		NmState state = pg_atomic_read_u32(&slot->state);
+		NmTreeKey key;
+		uint64 serial;
+		bool gone = false;
 
 		if (state == NM_STATE_FREE)
 			continue;
@@ -710,8 +710,8 @@ nm_slot_next_pinned(int *cursor)
 
 	while (*cursor < nm_registry->nslots)
 	{
-		NmSlot	   *slot = &slots[(*cursor)++];
-		bool		got = false;
+		NmSlot *slot = &slots[(*cursor)++];
+		bool got = false;
 
 		if (pg_atomic_read_u32(&slot->state) != NM_STATE_LOADED)
 			continue;

@@ -60,8 +60,8 @@ typedef struct NmFixedEntry
 	uint64 what;
 } NmFixedEntry;
 
-#define ENTRY_RANK (UINT64CONST(1) << 62)
-#define ENTRY_TID(what) (((what) & (ENTRY_RANK - 1)) >> 1)
+#define ENTRY_RANK		 (UINT64CONST(1) << 62)
+#define ENTRY_TID(what)	 (((what) & (ENTRY_RANK - 1)) >> 1)
 #define ENTRY_DEAD(what) (((what) &1) != 0)
 
 static inline int
@@ -76,10 +76,10 @@ compare_entries(const NmFixedEntry *a, const NmFixedEntry *b)
 	return 0;
 }
 
-#define ST_SORT sort_entries
-#define ST_ELEMENT_TYPE NmFixedEntry
+#define ST_SORT			 sort_entries
+#define ST_ELEMENT_TYPE	 NmFixedEntry
 #define ST_COMPARE(a, b) compare_entries(a, b)
-#define ST_SCOPE static
+#define ST_SCOPE		 static
 #define ST_CHECK_FOR_INTERRUPTS
 #define ST_DECLARE
 #define ST_DEFINE

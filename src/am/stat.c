@@ -28,7 +28,7 @@ PG_FUNCTION_INFO_V1(nm_sql_btree_load);
 PG_FUNCTION_INFO_V1(nm_sql_btree_unload);
 PG_FUNCTION_INFO_V1(nm_sql_stat_btree);
 
-#define STAT_COLUMNS	26
+#define STAT_COLUMNS 26
 
 static Relation open_own_index(Oid indexoid, Relation *heap, const char *what);
 static const char *state_name(NmState state);
@@ -39,9 +39,9 @@ static const char *state_name(NmState state);
 static Relation
 open_own_index(Oid indexoid, Relation *heap, const char *what)
 {
-	Oid			heapoid = IndexGetRelation(indexoid, true);
-	Relation	index;
-	bool		allowed;
+	Oid heapoid = IndexGetRelation(indexoid, true);
+	Relation index;
+	bool allowed;
 
 	*heap = OidIsValid(heapoid) ? table_open(heapoid, AccessShareLock) : NULL;
 	index = relation_open(indexoid, AccessShareLock);
@@ -49,8 +49,7 @@ open_own_index(Oid indexoid, Relation *heap, const char *what)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a %s index", RelationGetRelationName(index), NM_AM_NAME),
-				 index->rd_rel->relkind == RELKIND_PARTITIONED_INDEX ?
-				 errhint("Name the indexes of its partitions.") : 0));
+				 index->rd_rel->relkind == RELKIND_PARTITIONED_INDEX ? errhint("Name the indexes of its partitions.") : 0));
 	if (*heap == NULL || index->rd_index->indrelid != heapoid)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
@@ -82,7 +81,7 @@ open_own_index(Oid indexoid, Relation *heap, const char *what)
 #else
 				 errhint("The owner and superusers may.")
 #endif
-				 ));
+					 ));
 	return index;
 }
 
@@ -90,9 +89,9 @@ open_own_index(Oid indexoid, Relation *heap, const char *what)
 Datum
 nm_sql_btree_load(PG_FUNCTION_ARGS)
 {
-	Relation	heap;
-	Relation	index;
-	bool		loaded;
+	Relation heap;
+	Relation index;
+	bool loaded;
 
 	nm_require_preload("load an index");
 	index = open_own_index(PG_GETARG_OID(0), &heap, "load");
@@ -106,9 +105,9 @@ nm_sql_btree_load(PG_FUNCTION_ARGS)
 Datum
 nm_sql_btree_unload(PG_FUNCTION_ARGS)
 {
-	Relation	heap;
-	Relation	index;
-	bool		unloaded;
+	Relation heap;
+	Relation index;
+	bool unloaded;
 
 	nm_require_preload("unload an index");
 	index = open_own_index(PG_GETARG_OID(0), &heap, "unload");
@@ -152,13 +151,13 @@ nm_sql_stat_btree(PG_FUNCTION_ARGS)
 
 	for (int i = 0; i < nm_registry->nslots; i++)
 	{
-		NmSlot	   *shared = nm_slot_get(i);
-		NmSlot		slot;
-		NmState		state;
-		int64		pages;
-		Datum		values[STAT_COLUMNS];
-		bool		nulls[STAT_COLUMNS] = {false};
-		int			n = 0;
+		NmSlot *shared = nm_slot_get(i);
+		NmSlot slot;
+		NmState state;
+		int64 pages;
+		Datum values[STAT_COLUMNS];
+		bool nulls[STAT_COLUMNS] = {false};
+		int n = 0;
 
 		if (pg_atomic_read_u32(&shared->state) == NM_STATE_FREE)
 			continue;
@@ -171,9 +170,16 @@ nm_sql_stat_btree(PG_FUNCTION_ARGS)
 			continue;
 		pages = slot.tree.nleaves + slot.tree.ninner + slot.tree.noverflow;
 
-#define PUT(datum)	(values[n++] = (datum))
-#define PUT_IF(cond, datum) \
-		do { if (cond) values[n] = (datum); else nulls[n] = true; n++; } while (0)
+#define PUT(datum) (values[n++] = (datum))
+#define PUT_IF(cond, datum)      \
+	do                           \
+	{                            \
+		if (cond)                \
+			values[n] = (datum); \
+		else                     \
+			nulls[n] = true;     \
+		n++;                     \
+	} while (0)
 		PUT(ObjectIdGetDatum(slot.indexoid));
 		PUT(ObjectIdGetDatum(slot.heapoid));
 		PUT(CStringGetTextDatum(state_name(state)));

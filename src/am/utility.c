@@ -49,8 +49,8 @@ static ExecutorStart_hook_type prev_ExecutorStart = NULL;
 /* Does a table, or a partition of it, have a unique index of ours? */
 typedef struct NmConflictEntry
 {
-	Oid			relid;			/* hash key */
-	Oid			culprit;		/* the index, or InvalidOid */
+	Oid relid;	 /* hash key */
+	Oid culprit; /* the index, or InvalidOid */
 } NmConflictEntry;
 
 static HTAB *conflict_cache = NULL;
@@ -58,15 +58,15 @@ static bool conflict_cache_valid = false;
 
 static void nm_executor_start(QueryDesc *queryDesc, int eflags);
 static void check_on_conflict(PlannedStmt *stmt, Plan *plan);
-static Oid	unique_index_of(Oid relid);
-static Oid	unique_index_below(Oid relid);
+static Oid unique_index_of(Oid relid);
+static Oid unique_index_below(Oid relid);
 #endif
 
 static void nm_process_utility(PlannedStmt *pstmt, const char *queryString,
 							   bool readOnlyTree, ProcessUtilityContext context,
 							   ParamListInfo params, QueryEnvironment *queryEnv,
 							   DestReceiver *dest, QueryCompletion *qc);
-static Oid	database_wanted(Node *stmt, bool *files_go);
+static Oid database_wanted(Node *stmt, bool *files_go);
 
 /*
  * ---------------------------------------------------------------------
@@ -85,22 +85,22 @@ conflict_cache_callback(Datum arg, Oid relid)
 static Oid
 unique_index_of(Oid relid)
 {
-	Oid			am = nm_am_oid();
-	Oid			result = InvalidOid;
-	Relation	rel;
-	List	   *indexes;
-	ListCell   *lc;
+	Oid am = nm_am_oid();
+	Oid result = InvalidOid;
+	Relation rel;
+	List *indexes;
+	ListCell *lc;
 
 	rel = OidIsValid(am) ? try_relation_open(relid, AccessShareLock) : NULL;
 	if (rel == NULL)
 		return InvalidOid;
 
 	indexes = RelationGetIndexList(rel);
-	foreach(lc, indexes)
+	foreach (lc, indexes)
 	{
-		Oid			indexoid = lfirst_oid(lc);
-		HeapTuple	class = SearchSysCache1(RELOID, ObjectIdGetDatum(indexoid));
-		HeapTuple	index = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexoid));
+		Oid indexoid = lfirst_oid(lc);
+		HeapTuple class = SearchSysCache1(RELOID, ObjectIdGetDatum(indexoid));
+		HeapTuple index = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexoid));
 
 		if (HeapTupleIsValid(class) && HeapTupleIsValid(index) &&
 			((Form_pg_class) GETSTRUCT(class))->relam == am &&
@@ -121,12 +121,12 @@ static Oid
 unique_index_below(Oid relid)
 {
 	NmConflictEntry *entry;
-	Oid			culprit = InvalidOid;
-	bool		found;
+	Oid culprit = InvalidOid;
+	bool found;
 
 	if (conflict_cache == NULL)
 	{
-		HASHCTL		ctl;
+		HASHCTL ctl;
 
 		memset(&ctl, 0, sizeof(ctl));
 		ctl.keysize = sizeof(Oid);
@@ -150,10 +150,10 @@ unique_index_below(Oid relid)
 
 	if (get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE)
 	{
-		List	   *members = find_all_inheritors(relid, NoLock, NULL);
-		ListCell   *lc;
+		List *members = find_all_inheritors(relid, NoLock, NULL);
+		ListCell *lc;
 
-		foreach(lc, members)
+		foreach (lc, members)
 		{
 			culprit = unique_index_of(lfirst_oid(lc));
 			if (OidIsValid(culprit))
@@ -178,16 +178,16 @@ static void
 check_on_conflict(PlannedStmt *stmt, Plan *plan)
 {
 	ModifyTable *modify = (ModifyTable *) plan;
-	ListCell   *lc;
+	ListCell *lc;
 
 	if (plan == NULL || !IsA(plan, ModifyTable) ||
 		modify->onConflictAction == ONCONFLICT_NONE)
 		return;
 
-	foreach(lc, modify->resultRelations)
+	foreach (lc, modify->resultRelations)
 	{
-		Oid			relid = rt_fetch(lfirst_int(lc), stmt->rtable)->relid;
-		Oid			culprit = unique_index_below(relid);
+		Oid relid = rt_fetch(lfirst_int(lc), stmt->rtable)->relid;
+		Oid culprit = unique_index_below(relid);
 
 		if (OidIsValid(culprit))
 			ereport(ERROR,
@@ -207,10 +207,10 @@ nm_executor_start(QueryDesc *queryDesc, int eflags)
 	if (!(eflags & EXEC_FLAG_EXPLAIN_ONLY) &&
 		(stmt->commandType == CMD_INSERT || stmt->hasModifyingCTE))
 	{
-		ListCell   *lc;
+		ListCell *lc;
 
 		check_on_conflict(stmt, stmt->planTree);
-		foreach(lc, stmt->subplans)
+		foreach (lc, stmt->subplans)
 			check_on_conflict(stmt, lfirst(lc));
 	}
 
@@ -219,7 +219,7 @@ nm_executor_start(QueryDesc *queryDesc, int eflags)
 	else
 		standard_ExecutorStart(queryDesc, eflags);
 }
-#endif							/* PG_VERSION_NUM < 180000 */
+#endif /* PG_VERSION_NUM < 180000 */
 
 /*
  * ---------------------------------------------------------------------
@@ -235,7 +235,7 @@ static Oid
 database_wanted(Node *stmt, bool *files_go)
 {
 	const char *name = NULL;
-	ListCell   *lc;
+	ListCell *lc;
 
 	*files_go = false;
 	switch (nodeTag(stmt))
@@ -249,7 +249,7 @@ database_wanted(Node *stmt, bool *files_go)
 				name = ((RenameStmt *) stmt)->subname;
 			break;
 		case T_AlterDatabaseStmt:
-			foreach(lc, ((AlterDatabaseStmt *) stmt)->options)
+			foreach (lc, ((AlterDatabaseStmt *) stmt)->options)
 			{
 				if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") == 0)
 				{
@@ -260,9 +260,9 @@ database_wanted(Node *stmt, bool *files_go)
 			break;
 		case T_CreatedbStmt:
 			name = "template1";
-			foreach(lc, ((CreatedbStmt *) stmt)->options)
+			foreach (lc, ((CreatedbStmt *) stmt)->options)
 			{
-				DefElem    *option = lfirst_node(DefElem, lc);
+				DefElem *option = lfirst_node(DefElem, lc);
 
 				if (strcmp(option->defname, "template") == 0 && option->arg)
 					name = defGetString(option);
@@ -279,10 +279,10 @@ nm_process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTre
 				   ProcessUtilityContext context, ParamListInfo params,
 				   QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
 {
-	Node	   *stmt = pstmt->utilityStmt;
-	Oid			db = InvalidOid;
-	bool		files_go = false;
-	bool		unique_of_ours = false;
+	Node *stmt = pstmt->utilityStmt;
+	Oid db = InvalidOid;
+	bool files_go = false;
+	bool unique_of_ours = false;
 
 	if (nm_preloaded() && !RecoveryInProgress())
 	{
@@ -292,8 +292,8 @@ nm_process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTre
 	}
 #if PG_VERSION_NUM < 180000
 	unique_of_ours = IsA(stmt, IndexStmt) && ((IndexStmt *) stmt)->unique &&
-		((IndexStmt *) stmt)->accessMethod != NULL &&
-		strcmp(((IndexStmt *) stmt)->accessMethod, NM_AM_NAME) == 0;
+					 ((IndexStmt *) stmt)->accessMethod != NULL &&
+					 strcmp(((IndexStmt *) stmt)->accessMethod, NM_AM_NAME) == 0;
 #endif
 
 	if (prev_ProcessUtility)

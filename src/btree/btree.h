@@ -40,10 +40,10 @@
  * 0x8000; the tree uses the top bit of the offset for kill marks and never
  * shows it.
  */
-#define NM_TID_MIN		UINT64_C(0)
-#define NM_TID_MAX		UINT64_C(0xFFFFFFFFFFFF)
+#define NM_TID_MIN UINT64_C(0)
+#define NM_TID_MAX UINT64_C(0xFFFFFFFFFFFF)
 
-#define NM_MAX_KEY_SIZE	2704	/* bytes of a GENERAL key, as nbtree's limit */
+#define NM_MAX_KEY_SIZE 2704 /* bytes of a GENERAL key, as nbtree's limit */
 
 /* More live entries than any leaf can hold in either layout. */
 #define NM_LEAF_MAX_ENTRIES 512
@@ -51,13 +51,13 @@
 typedef enum NmStatus
 {
 	NM_OK = 0,
-	NM_END,						/* no more entries in this direction */
+	NM_END, /* no more entries in this direction */
 	NM_NOT_FOUND,
-	NM_EXISTS,					/* insert: exactly this (key, TID) is there */
-	NM_NO_MEMORY,				/* pool refused: see tree->pool_error, pool_errno */
-	NM_GONE,					/* the tree has been unloaded or replaced */
-	NM_STALE,					/* guard or removal counter no longer holds: start over */
-	NM_CORRUPT					/* a check failed: see the report */
+	NM_EXISTS,	  /* insert: exactly this (key, TID) is there */
+	NM_NO_MEMORY, /* pool refused: see tree->pool_error, pool_errno */
+	NM_GONE,	  /* the tree has been unloaded or replaced */
+	NM_STALE,	  /* guard or removal counter no longer holds: start over */
+	NM_CORRUPT	  /* a check failed: see the report */
 } NmStatus;
 
 typedef enum NmLayout
@@ -74,35 +74,35 @@ typedef enum NmLayout
  */
 typedef struct NmTreeShared
 {
-	uint64_t	tree_id;		/* unique over the pool's life; 0 = none */
-	uint64_t	root;			/* level << 32 | page number; 0 = no tree */
-	uint64_t	next_lid;
-	uint8_t		layout;			/* NmLayout */
-	uint8_t		nulls_first;	/* FIXED: NULL keys sort before all others */
-	uint8_t		fillfactor;		/* percent, leaves, bulk load and rightmost split */
-	uint8_t		pad[37];		/* counters stay off the line that readers need */
-	int64_t		nentries;		/* live and killed entries */
-	int64_t		nleaves;
-	int64_t		ninner;
-	int64_t		noverflow;		/* overflow pages */
-	uint64_t	splits;
-	uint64_t	deletes;		/* leaves unlinked */
-	uint64_t	relocations;	/* pages */
-	uint64_t	restarts;		/* optimistic attempts repeated (sampled) */
+	uint64_t tree_id; /* unique over the pool's life; 0 = none */
+	uint64_t root;	  /* level << 32 | page number; 0 = no tree */
+	uint64_t next_lid;
+	uint8_t layout;		 /* NmLayout */
+	uint8_t nulls_first; /* FIXED: NULL keys sort before all others */
+	uint8_t fillfactor;	 /* percent, leaves, bulk load and rightmost split */
+	uint8_t pad[37];	 /* counters stay off the line that readers need */
+	int64_t nentries;	 /* live and killed entries */
+	int64_t nleaves;
+	int64_t ninner;
+	int64_t noverflow; /* overflow pages */
+	uint64_t splits;
+	uint64_t deletes;	  /* leaves unlinked */
+	uint64_t relocations; /* pages */
+	uint64_t restarts;	  /* optimistic attempts repeated (sampled) */
 } NmTreeShared;
 
 /* A key as given to the tree or shown by it. */
 typedef struct NmItem
 {
-	int64_t		key;			/* FIXED */
-	bool		isnull;			/* FIXED: key is NULL; key ignored */
-	uint64_t	head;			/* GENERAL, 0 if the user has no heads */
-	const void *data;			/* GENERAL, MAXALIGNed when shown */
-	uint32_t	len;			/* GENERAL, bytes, <= NM_MAX_KEY_SIZE */
+	int64_t key;	  /* FIXED */
+	bool isnull;	  /* FIXED: key is NULL; key ignored */
+	uint64_t head;	  /* GENERAL, 0 if the user has no heads */
+	const void *data; /* GENERAL, MAXALIGNed when shown */
+	uint32_t len;	  /* GENERAL, bytes, <= NM_MAX_KEY_SIZE */
 } NmItem;
 
 /* GENERAL: order of two keys, TID not considered. <0, 0, >0. */
-typedef int (*NmCompare) (void *arg, const NmItem *a, const NmItem *b);
+typedef int (*NmCompare)(void *arg, const NmItem *a, const NmItem *b);
 
 /*
  * A place in key space: before, among or after the entries equal to a bound.
@@ -119,29 +119,29 @@ typedef int (*NmCompare) (void *arg, const NmItem *a, const NmItem *b);
  */
 typedef struct NmBound
 {
-	int			infinite;
-	NmItem		item;
-	int			(*cmp) (void *arg, const NmItem *item);
-	void	   *arg;
-	bool		head_valid;		/* with cmp: item.head is usable */
-	uint64_t	tid;
+	int infinite;
+	NmItem item;
+	int (*cmp)(void *arg, const NmItem *item);
+	void *arg;
+	bool head_valid; /* with cmp: item.head is usable */
+	uint64_t tid;
 } NmBound;
 
 /* Process-local handle; one operation at a time. Lives as long as its user. */
 typedef struct NmTree
 {
-	NmPool	   *pool;
+	NmPool *pool;
 	NmTreeShared *shared;
-	uint64_t	tree_id;		/* expected; operations say NM_GONE on another */
-	NmLayout	layout;
-	NmCompare	compare;		/* GENERAL only */
-	void	   *compare_arg;
-	bool		use_heads;		/* items' heads are meaningful */
-	bool		leave_epoch;	/* comparator may run foreign code */
-	int			arena;			/* where new pages go (inserter's node) */
-	NmPoolError pool_error;		/* after NM_NO_MEMORY */
-	int			pool_errno;
-	void	   *scratch;		/* the tree's; set by nm_tree_open */
+	uint64_t tree_id; /* expected; operations say NM_GONE on another */
+	NmLayout layout;
+	NmCompare compare; /* GENERAL only */
+	void *compare_arg;
+	bool use_heads;			/* items' heads are meaningful */
+	bool leave_epoch;		/* comparator may run foreign code */
+	int arena;				/* where new pages go (inserter's node) */
+	NmPoolError pool_error; /* after NM_NO_MEMORY */
+	int pool_errno;
+	void *scratch; /* the tree's; set by nm_tree_open */
 } NmTree;
 
 /*
@@ -187,7 +187,7 @@ extern void nm_tree_free_pages(NmPool *pool, NmLayout layout, uint64_t old_root)
  * finish: no locks.
  */
 typedef struct NmBulk NmBulk;
-extern size_t nm_bulk_size(void);	/* bytes of caller's memory for an NmBulk */
+extern size_t nm_bulk_size(void); /* bytes of caller's memory for an NmBulk */
 extern void nm_bulk_begin(NmBulk *bulk, NmTree *tree, int arena);
 extern NmStatus nm_bulk_add(NmBulk *bulk, const NmItem *item, uint64_t tid);
 extern NmStatus nm_bulk_finish(NmBulk *bulk);
@@ -213,21 +213,21 @@ extern NmStatus nm_tree_delete(NmTree *tree, const NmItem *item, uint64_t tid);
  * A batch of entries copied out of one leaf, in scan direction order index
  * 0..n-1.  Entries are a consistent picture of that leaf.
  */
-#define NM_BATCH_DATA	16384	/* bytes for copied GENERAL keys */
+#define NM_BATCH_DATA 16384 /* bytes for copied GENERAL keys */
 
 typedef struct NmBatch
 {
-	int			n;
-	NmPageNo	leaf;			/* address hint, for sampling and kill */
-	uint64_t	lid;			/* logical id of the leaf */
-	uint32_t	removals;		/* its removal counter at copy time */
-	uint64_t	tids[NM_LEAF_MAX_ENTRIES];
-	int64_t		keys[NM_LEAF_MAX_ENTRIES];	/* FIXED */
-	int			null_from,
-				null_to;		/* FIXED: indexes [from,to) are NULL */
-	uint16_t	off[NM_LEAF_MAX_ENTRIES];	/* GENERAL: offset in data / 8 */
-	uint16_t	len[NM_LEAF_MAX_ENTRIES];	/* GENERAL */
-	uint64_t	data[NM_BATCH_DATA / 8];
+	int n;
+	NmPageNo leaf;	   /* address hint, for sampling and kill */
+	uint64_t lid;	   /* logical id of the leaf */
+	uint32_t removals; /* its removal counter at copy time */
+	uint64_t tids[NM_LEAF_MAX_ENTRIES];
+	int64_t keys[NM_LEAF_MAX_ENTRIES]; /* FIXED */
+	int null_from,
+		null_to;					   /* FIXED: indexes [from,to) are NULL */
+	uint16_t off[NM_LEAF_MAX_ENTRIES]; /* GENERAL: offset in data / 8 */
+	uint16_t len[NM_LEAF_MAX_ENTRIES]; /* GENERAL */
+	uint64_t data[NM_BATCH_DATA / 8];
 } NmBatch;
 
 typedef enum NmDirection
@@ -244,22 +244,22 @@ typedef enum NmDirection
  */
 typedef struct NmScan
 {
-	NmTree	   *tree;
+	NmTree *tree;
 	NmDirection dir;
 	const NmBound *lo;
 	const NmBound *hi;
-	bool		keys_wanted;	/* GENERAL: copy key bytes into the batch */
-	bool		with_killed;	/* show killed entries too */
+	bool keys_wanted; /* GENERAL: copy key bytes into the batch */
+	bool with_killed; /* show killed entries too */
 	/* private to the tree from here */
-	bool		started;
-	bool		done;
-	NmPageNo	hint_page;
-	uint64_t	hint_version;
-	NmPageNo	hint_next;
-	bool		fence_valid;
-	NmItem		fence;			/* where the next leaf begins (or ends) */
-	uint64_t	fence_tid;
-	uint64_t	fence_buf[(NM_MAX_KEY_SIZE + 8) / 8];
+	bool started;
+	bool done;
+	NmPageNo hint_page;
+	uint64_t hint_version;
+	NmPageNo hint_next;
+	bool fence_valid;
+	NmItem fence; /* where the next leaf begins (or ends) */
+	uint64_t fence_tid;
+	uint64_t fence_buf[(NM_MAX_KEY_SIZE + 8) / 8];
 } NmScan;
 
 extern void nm_scan_init(NmScan *scan, NmTree *tree, NmDirection dir,
@@ -288,7 +288,7 @@ extern bool nm_batch_unremoved(NmTree *tree, const NmBatch *batch);
  * Mark entries batch->tids[idx[0..n-1]] dead, if logical id and removal
  * counter of the leaf are those of the batch.  Returns how many were marked.
  */
-extern int	nm_tree_kill(NmTree *tree, const NmBatch *batch, const int *idx, int n);
+extern int nm_tree_kill(NmTree *tree, const NmBatch *batch, const int *idx, int n);
 
 /*
  * Visit every entry exactly once in key order, whatever splits meanwhile, and
@@ -298,14 +298,14 @@ extern int	nm_tree_kill(NmTree *tree, const NmBatch *batch, const int *idx, int 
  */
 typedef struct NmVacuum
 {
-	bool		(*dead) (void *arg, uint64_t tid);
-	void		(*tick) (void *arg);
-	void	   *arg;
+	bool (*dead)(void *arg, uint64_t tid);
+	void (*tick)(void *arg);
+	void *arg;
 	/* out */
-	int64_t		visited,
-				removed,
-				leaves,
-				pages_deleted;
+	int64_t visited,
+		removed,
+		leaves,
+		pages_deleted;
 } NmVacuum;
 extern NmStatus nm_tree_vacuum(NmTree *tree, NmVacuum *vac);
 
@@ -319,37 +319,37 @@ extern NmStatus nm_tree_vacuum(NmTree *tree, NmVacuum *vac);
  */
 typedef struct NmRelocate
 {
-	int			level;			/* 0 = leaves */
-	int			(*want) (void *arg, NmPageNo page, uint64_t lid);
-	void	   *arg;
-	int			max_pages;
+	int level; /* 0 = leaves */
+	int (*want)(void *arg, NmPageNo page, uint64_t lid);
+	void *arg;
+	int max_pages;
 	/* in/out */
-	bool		done;
-	NmPageNo	parent;			/* resume point, 0 = from the start */
-	uint64_t	parent_lid;
+	bool done;
+	NmPageNo parent; /* resume point, 0 = from the start */
+	uint64_t parent_lid;
 	/* out, added up over calls */
-	int64_t		asked,
-				moved,
-				already,
-				busy,			/* could not be locked or linked now */
-				nomem;
+	int64_t asked,
+		moved,
+		already,
+		busy, /* could not be locked or linked now */
+		nomem;
 } NmRelocate;
 extern NmStatus nm_tree_relocate(NmTree *tree, NmRelocate *job);
 
 /* What nm_tree_stats counts by walking the tree (no comparator). */
 typedef struct NmTreeStats
 {
-	int			height;			/* levels, 1 = root is a leaf */
-	int64_t		leaves,
-				inner,
-				overflow,
-				entries,
-				killed;
-	int64_t		free_bytes;		/* in leaves */
-	int64_t		pages_by_arena[NM_MAX_NODES];	/* all kinds */
-	int64_t		leaves_by_arena[NM_MAX_NODES];
+	int height; /* levels, 1 = root is a leaf */
+	int64_t leaves,
+		inner,
+		overflow,
+		entries,
+		killed;
+	int64_t free_bytes;					  /* in leaves */
+	int64_t pages_by_arena[NM_MAX_NODES]; /* all kinds */
+	int64_t leaves_by_arena[NM_MAX_NODES];
 } NmTreeStats;
-extern NmStatus nm_tree_stats(NmTree *tree, NmTreeStats *stats, void (*tick) (void *), void *arg);
+extern NmStatus nm_tree_stats(NmTree *tree, NmTreeStats *stats, void (*tick)(void *), void *arg);
 
 /*
  * Structural check: order inside and between pages, high keys, right links,
@@ -358,9 +358,9 @@ extern NmStatus nm_tree_stats(NmTree *tree, NmTreeStats *stats, void (*tick) (vo
  * sentence in msg.
  */
 extern NmStatus nm_tree_check(NmTree *tree, bool quiet, char *msg, size_t msglen,
-							  void (*tick) (void *), void *arg);
+							  void (*tick)(void *), void *arg);
 
 /* True while this process holds any version lock; asserted false at errors. */
 extern bool nm_version_locks_held(void);
 
-#endif							/* NM_BTREE_H */
+#endif /* NM_BTREE_H */

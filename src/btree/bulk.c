@@ -15,21 +15,21 @@
  */
 #include "btree/page.h"
 
-#define NM_BULK_LEVELS	12
+#define NM_BULK_LEVELS 12
 
 struct NmBulk
 {
-	NmTree	   *tree;
-	int			arena;
-	int			nlevels;
-	NmPageNo	first[NM_BULK_LEVELS];
-	NmPageNo	open[NM_BULK_LEVELS];
-	int64_t		nentries,
-				nleaves,
-				ninner,
-				noverflow;
-	bool		have_last;
-	NmKeyCopy	last;
+	NmTree *tree;
+	int arena;
+	int nlevels;
+	NmPageNo first[NM_BULK_LEVELS];
+	NmPageNo open[NM_BULK_LEVELS];
+	int64_t nentries,
+		nleaves,
+		ninner,
+		noverflow;
+	bool have_last;
+	NmKeyCopy last;
 };
 
 size_t
@@ -52,7 +52,7 @@ nm_bulk_begin(NmBulk *bulk, NmTree *tree, int arena)
 static NmPageNo
 bulk_alloc(NmBulk *bulk)
 {
-	NmTree	   *tree = bulk->tree;
+	NmTree *tree = bulk->tree;
 
 	return nm_pool_alloc(tree->pool, bulk->arena, false, &tree->pool_error, &tree->pool_errno);
 }
@@ -60,8 +60,8 @@ bulk_alloc(NmBulk *bulk)
 static NmPageNo
 new_page(NmBulk *bulk, int level)
 {
-	NmPageNo	no = bulk_alloc(bulk);
-	NmPage	   *p;
+	NmPageNo no = bulk_alloc(bulk);
+	NmPage *p;
 
 	if (no == NM_NO_PAGE)
 		return no;
@@ -80,10 +80,10 @@ new_page(NmBulk *bulk, int level)
 static bool
 has_room(const NmBulk *bulk, const NmPage *p, const NmItem *item, bool overflow)
 {
-	int			limit = NM_BODY_END - NM_BODY;
-	int			fill = p->level == 0 ? bulk->tree->shared->fillfactor : 90;
-	int			used;
-	int			need;
+	int limit = NM_BODY_END - NM_BODY;
+	int fill = p->level == 0 ? bulk->tree->shared->fillfactor : 90;
+	int used;
+	int need;
 
 	if ((p->flags & NM_PF_GENERAL) == 0)
 		return p->n < nm_fx_cap(p) && (p->n < 2 || p->n * 100 < nm_fx_cap(p) * fill);
@@ -101,17 +101,17 @@ has_room(const NmBulk *bulk, const NmPage *p, const NmItem *item, bool overflow)
 static NmStatus
 add_to_level(NmBulk *bulk, int level, const NmItem *item, uint64_t tid, NmPageNo child)
 {
-	NmTree	   *tree = bulk->tree;
-	bool		general = tree->layout == NM_LAYOUT_GENERAL;
-	bool		big = general && item != NULL && item->len > NM_INLINE_MAX;
-	NmEntry		e = {.item = item,.tid = tid,.child = child};
-	NmPage	   *p;
+	NmTree *tree = bulk->tree;
+	bool general = tree->layout == NM_LAYOUT_GENERAL;
+	bool big = general && item != NULL && item->len > NM_INLINE_MAX;
+	NmEntry e = {.item = item, .tid = tid, .child = child};
+	NmPage *p;
 
 	if (level >= NM_BULK_LEVELS)
-		return NM_NO_MEMORY;	/* 222^11 pages: not reached */
+		return NM_NO_MEMORY; /* 222^11 pages: not reached */
 	if (bulk->open[level] == NM_NO_PAGE)
 	{
-		NmPageNo	no = new_page(bulk, level);
+		NmPageNo no = new_page(bulk, level);
 
 		if (no == NM_NO_PAGE)
 			return NM_NO_MEMORY;
@@ -120,7 +120,7 @@ add_to_level(NmBulk *bulk, int level, const NmItem *item, uint64_t tid, NmPageNo
 		if (level > 0)
 		{
 			/* its first child is the level below's first page, without a key */
-			NmEntry		first = {.child = bulk->first[level - 1]};
+			NmEntry first = {.child = bulk->first[level - 1]};
 
 			nm_entry_insert(nm_page(tree, no), 0, &first);
 		}
@@ -129,9 +129,9 @@ add_to_level(NmBulk *bulk, int level, const NmItem *item, uint64_t tid, NmPageNo
 	p = nm_page(tree, bulk->open[level]);
 	if (!has_room(bulk, p, item, big))
 	{
-		NmPageNo	next = new_page(bulk, level);
-		NmPageNo	over = NM_NO_PAGE;
-		NmStatus	st;
+		NmPageNo next = new_page(bulk, level);
+		NmPageNo over = NM_NO_PAGE;
+		NmStatus st;
 
 		if (next == NM_NO_PAGE)
 			return NM_NO_MEMORY;
@@ -187,7 +187,7 @@ same_as_last(const NmBulk *bulk, const NmItem *item, uint64_t tid)
 NmStatus
 nm_bulk_add(NmBulk *bulk, const NmItem *item, uint64_t tid)
 {
-	NmStatus	st;
+	NmStatus st;
 
 	if (same_as_last(bulk, item, tid))
 		return NM_OK;
@@ -206,13 +206,13 @@ nm_bulk_add(NmBulk *bulk, const NmItem *item, uint64_t tid)
 NmStatus
 nm_bulk_finish(NmBulk *bulk)
 {
-	NmTree	   *tree = bulk->tree;
+	NmTree *tree = bulk->tree;
 	NmTreeShared *shared = tree->shared;
-	int			top;
+	int top;
 
 	if (bulk->nlevels == 0)
 	{
-		NmPageNo	no = new_page(bulk, 0);
+		NmPageNo no = new_page(bulk, 0);
 
 		if (no == NM_NO_PAGE)
 			return NM_NO_MEMORY;

@@ -20,23 +20,23 @@
 
 typedef struct NmChecker
 {
-	NmTree	   *tree;
-	bool		quiet;
-	char	   *msg;
-	size_t		msglen;
-	void		(*tick) (void *);
-	void	   *arg;
-	int64_t		entries,
-				pages[2];		/* leaves, inner */
+	NmTree *tree;
+	bool quiet;
+	char *msg;
+	size_t msglen;
+	void (*tick)(void *);
+	void *arg;
+	int64_t entries,
+		pages[2]; /* leaves, inner */
 } NmChecker;
 
-static NmStatus fault(NmChecker *ck, NmPageNo no, const char *fmt,...) __attribute__((format(printf, 3, 4)));
+static NmStatus fault(NmChecker *ck, NmPageNo no, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 static NmStatus
-fault(NmChecker *ck, NmPageNo no, const char *fmt,...)
+fault(NmChecker *ck, NmPageNo no, const char *fmt, ...)
 {
-	va_list		ap;
-	int			used = snprintf(ck->msg, ck->msglen, "page %u: ", no);
+	va_list ap;
+	int used = snprintf(ck->msg, ck->msglen, "page %u: ", no);
 
 	va_start(ap, fmt);
 	if (used > 0 && (size_t) used < ck->msglen)
@@ -52,8 +52,8 @@ fault(NmChecker *ck, NmPageNo no, const char *fmt,...)
 static NmStatus
 get_entry(NmChecker *ck, const NmPage *copy, uint64_t version, int pos, NmKeyCopy *out)
 {
-	NmTree	   *tree = ck->tree;
-	bool		ok;
+	NmTree *tree = ck->tree;
+	bool ok;
 
 	nm_epoch_enter(tree->pool);
 	ok = nm_entry_copy(tree, copy, pos, out);
@@ -73,7 +73,7 @@ get_entry(NmChecker *ck, const NmPage *copy, uint64_t version, int pos, NmKeyCop
 static int
 compare(NmChecker *ck, const NmKeyCopy *a, const NmKeyCopy *b)
 {
-	NmBound		bound;
+	NmBound bound;
 
 	nm_bound_from_copy(&bound, b, b->tid);
 	return nm_copy_vs_bound(ck->tree, a, &bound);
@@ -83,8 +83,8 @@ compare(NmChecker *ck, const NmKeyCopy *a, const NmKeyCopy *b)
 static int
 compare_full(NmChecker *ck, const NmKeyCopy *a, const NmKeyCopy *b)
 {
-	bool		heads = ck->tree->use_heads;
-	int			c;
+	bool heads = ck->tree->use_heads;
+	int c;
 
 	ck->tree->use_heads = false;
 	c = compare(ck, a, b);
@@ -96,11 +96,11 @@ compare_full(NmChecker *ck, const NmKeyCopy *a, const NmKeyCopy *b)
 static NmStatus
 check_page(NmChecker *ck, const NmPage *p, uint64_t version)
 {
-	NmKeyCopy	a,
-				b,
-				high;
-	bool		has_prev = false;
-	NmStatus	st;
+	NmKeyCopy a,
+		b,
+		high;
+	bool has_prev = false;
+	NmStatus st;
 
 	if (p->n > nm_page_max_n(p))
 		return fault(ck, p->page, "%u entries, more than a page can hold", p->n);
@@ -108,7 +108,7 @@ check_page(NmChecker *ck, const NmPage *p, uint64_t version)
 		return fault(ck, p->page, "inner page without a child");
 	if (p->flags & NM_PF_GENERAL)
 	{
-		int			used = 0;
+		int used = 0;
 
 		for (int i = -1; i < p->n; i++)
 		{
@@ -169,18 +169,18 @@ changed(NmChecker *ck, const NmPage *copy, uint64_t version)
 static NmStatus
 check_children(NmChecker *ck, const NmPage *p, uint64_t version)
 {
-	NmKeyCopy	low,
-				next,
-				key;
-	NmPage		child;
-	uint64_t	child_v;
-	NmStatus	st;
+	NmKeyCopy low,
+		next,
+		key;
+	NmPage child;
+	uint64_t child_v;
+	NmStatus st;
 
 	for (int i = 0; i < p->n; i++)
 	{
-		NmPageNo	no = nm_entry_child(p, i);
-		bool		has_next = i + 1 < p->n || (p->flags & NM_PF_HIGH);
-		int			first;
+		NmPageNo no = nm_entry_child(p, i);
+		bool has_next = i + 1 < p->n || (p->flags & NM_PF_HIGH);
+		int first;
 
 		st = nm_page_snapshot(ck->tree, no, p->level - 1, &child, &child_v);
 		if (st == NM_GONE)
@@ -241,20 +241,20 @@ check_children(NmChecker *ck, const NmPage *p, uint64_t version)
 static NmStatus
 check_level(NmChecker *ck, int level)
 {
-	NmPageNo	no;
-	NmPage		page;
-	NmKeyCopy	prev_high,
-				key;
-	bool		have_high = false;
-	NmStatus	st = nm_leftmost(ck->tree, level, &no);
-	int			retries = 0;
+	NmPageNo no;
+	NmPage page;
+	NmKeyCopy prev_high,
+		key;
+	bool have_high = false;
+	NmStatus st = nm_leftmost(ck->tree, level, &no);
+	int retries = 0;
 
 	if (st != NM_OK)
 		return st;
 	for (;;)
 	{
-		uint64_t	version;
-		int			first = level > 0 ? 1 : 0;
+		uint64_t version;
+		int first = level > 0 ? 1 : 0;
 
 		st = nm_page_snapshot(ck->tree, no, level, &page, &version);
 		if (st != NM_OK)
@@ -263,7 +263,7 @@ check_level(NmChecker *ck, int level)
 		if (st == NM_OK && level > 0)
 			st = check_children(ck, &page, version);
 		if (st == NM_STALE && ++retries < 1000)
-			continue;			/* this page again */
+			continue; /* this page again */
 		if (st != NM_OK)
 			return st;
 		retries = 0;
@@ -293,11 +293,11 @@ check_level(NmChecker *ck, int level)
 
 NmStatus
 nm_tree_check(NmTree *tree, bool quiet, char *msg, size_t msglen,
-			  void (*tick) (void *), void *arg)
+			  void (*tick)(void *), void *arg)
 {
-	NmChecker	ck = {.tree = tree,.quiet = quiet,.msg = msg,.msglen = msglen,.tick = tick,.arg = arg};
-	uint64_t	word = nm_root_word(tree);
-	NmStatus	st = NM_OK;
+	NmChecker ck = {.tree = tree, .quiet = quiet, .msg = msg, .msglen = msglen, .tick = tick, .arg = arg};
+	uint64_t word = nm_root_word(tree);
+	NmStatus st = NM_OK;
 
 	if (msglen > 0)
 		msg[0] = '\0';
@@ -305,7 +305,7 @@ nm_tree_check(NmTree *tree, bool quiet, char *msg, size_t msglen,
 		return NM_GONE;
 	for (int level = nm_root_level(word); level >= 0; level--)
 	{
-		NmChecker	before = ck;
+		NmChecker before = ck;
 
 		for (int i = 0; i < 50; i++)
 		{
@@ -318,7 +318,7 @@ nm_tree_check(NmTree *tree, bool quiet, char *msg, size_t msglen,
 		{
 			if (quiet)
 				return fault(&ck, nm_root_page(word), "level %d changes although nobody writes", level);
-			st = NM_OK;			/* too busy a level to be judged as a whole */
+			st = NM_OK; /* too busy a level to be judged as a whole */
 			ck = before;
 			ck.quiet = false;
 		}

@@ -22,7 +22,7 @@ NM_RACY void
 nm_racy_copy(void *dst, const void *src, size_t len)
 {
 #ifdef NM_TSAN
-	char	   *d = dst;
+	char *d = dst;
 	const volatile char *s = src;
 
 	while (len-- > 0)
@@ -36,7 +36,7 @@ nm_racy_copy(void *dst, const void *src, size_t len)
 void
 nm_page_init(NmTree *tree, NmPageNo no, int level, uint64_t lid)
 {
-	NmPage	   *p = nm_page(tree, no);
+	NmPage *p = nm_page(tree, no);
 
 	memset((char *) p + sizeof(uint64_t), 0, NM_BODY - sizeof(uint64_t));
 	p->tree_id = tree->tree_id;
@@ -56,7 +56,7 @@ nm_page_init(NmTree *tree, NmPageNo no, int level, uint64_t lid)
 NM_RACY static inline int
 gn_offset(const NmPage *p, int pos)
 {
-	int			off = pos < 0 ? (int) p->hk_off : nm_gn_slots(p, nm_page_n(p))[pos];
+	int off = pos < 0 ? (int) p->hk_off : nm_gn_slots(p, nm_page_n(p))[pos];
 
 	if (off < NM_BODY || off > NM_BODY_END - NM_ITEM_HDR)
 		return 0;
@@ -73,8 +73,8 @@ gn_prefix(const NmPage *p, int pos)
 NM_RACY static inline bool
 gn_raw(const NmPage *p, int pos, NmRawItem *raw, const char **bytes)
 {
-	int			off = gn_offset(p, pos);
-	int			pre = gn_prefix(p, pos);
+	int off = gn_offset(p, pos);
+	int pre = gn_prefix(p, pos);
 
 	if (off == 0 || off + pre + NM_ITEM_HDR > NM_BODY_END)
 		return false;
@@ -92,8 +92,8 @@ raw_bytes(const NmRawItem *raw)
 static void
 gn_write(NmPage *p, int off, int pre, const NmEntry *e)
 {
-	char	   *at = (char *) p + off;
-	NmRawItem	raw;
+	char *at = (char *) p + off;
+	NmRawItem raw;
 
 	if (pre)
 	{
@@ -137,17 +137,17 @@ gn_gap(const NmPage *p)
 static void
 gn_compact(NmPage *p)
 {
-	char		copy[NM_PAGE_SIZE];
-	int			lower = NM_BODY_END;
-	uint16_t   *slots = nm_gn_slots(p, p->n);
-	int			pre = nm_gn_prefix(p);
+	char copy[NM_PAGE_SIZE];
+	int lower = NM_BODY_END;
+	uint16_t *slots = nm_gn_slots(p, p->n);
+	int pre = nm_gn_prefix(p);
 
 	memcpy(copy + p->lower, (char *) p + p->lower, NM_BODY_END - p->lower);
 	for (int i = -1; i < p->n; i++)
 	{
-		int			off;
-		int			size;
-		NmRawItem	raw;
+		int off;
+		int size;
+		NmRawItem raw;
 
 		if (i < 0 && (p->flags & NM_PF_HIGH) == 0)
 			continue;
@@ -191,17 +191,17 @@ nm_entry_fits(const NmPage *p, const NmItem *item, bool overflow)
 void
 nm_entry_insert(NmPage *p, int pos, const NmEntry *e)
 {
-	int			n = p->n;
-	int			move = n - pos;
+	int n = p->n;
+	int move = n - pos;
 
 	NM_ASSERT(pos >= 0 && pos <= n);
 	if (p->flags & NM_PF_GENERAL)
 	{
-		int			pre = nm_gn_prefix(p);
-		int			off = gn_allocate(p, item_bytes(pre, e->item ? e->item->len : 0, e->overflow != 0),
-									  nm_gn_slot_size(p));
-		uint16_t   *old_slots = nm_gn_slots(p, n);
-		uint16_t   *slots = nm_gn_slots(p, n + 1);
+		int pre = nm_gn_prefix(p);
+		int off = gn_allocate(p, item_bytes(pre, e->item ? e->item->len : 0, e->overflow != 0),
+							  nm_gn_slot_size(p));
+		uint16_t *old_slots = nm_gn_slots(p, n);
+		uint16_t *slots = nm_gn_slots(p, n + 1);
 
 		/* the slot array follows the heads, so it moves by one head */
 		memmove(slots + pos + 1, old_slots + pos, move * sizeof(uint16_t));
@@ -210,7 +210,7 @@ nm_entry_insert(NmPage *p, int pos, const NmEntry *e)
 		slots[pos] = (uint16_t) off;
 		if (p->flags & NM_PF_HEADS)
 		{
-			uint64_t   *heads = nm_gn_heads(p);
+			uint64_t *heads = nm_gn_heads(p);
 
 			memmove(heads + pos + 1, heads + pos, move * sizeof(uint64_t));
 			heads[pos] = e->item ? e->item->head : 0;
@@ -219,9 +219,9 @@ nm_entry_insert(NmPage *p, int pos, const NmEntry *e)
 	}
 	else
 	{
-		int64_t    *keys = nm_fx_keys(p);
-		uint32_t   *blk = nm_fx_blk(p);
-		uint16_t   *off = nm_fx_off(p);
+		int64_t *keys = nm_fx_keys(p);
+		uint32_t *blk = nm_fx_blk(p);
+		uint16_t *off = nm_fx_off(p);
 
 		NM_ASSERT(n < nm_fx_cap(p));
 		memmove(keys + pos + 1, keys + pos, move * sizeof(int64_t));
@@ -232,7 +232,7 @@ nm_entry_insert(NmPage *p, int pos, const NmEntry *e)
 		off[pos] = (uint16_t) (e->tid & (NM_KILLED_BIT - 1)) | (e->killed ? NM_KILLED_BIT : 0);
 		if (p->level > 0)
 		{
-			uint32_t   *child = nm_fx_child(p);
+			uint32_t *child = nm_fx_child(p);
 
 			memmove(child + pos + 1, child + pos, move * sizeof(uint32_t));
 			child[pos] = e->child;
@@ -248,22 +248,22 @@ nm_entry_insert(NmPage *p, int pos, const NmEntry *e)
 NmPageNo
 nm_entry_remove(NmPage *p, int pos)
 {
-	int			n = p->n;
-	int			move = n - pos - 1;
-	NmPageNo	overflow = NM_NO_PAGE;
+	int n = p->n;
+	int move = n - pos - 1;
+	NmPageNo overflow = NM_NO_PAGE;
 
 	NM_ASSERT(pos >= 0 && pos < n);
 	if (p->flags & NM_PF_GENERAL)
 	{
-		uint16_t   *old_slots = nm_gn_slots(p, n);
-		uint16_t   *slots = nm_gn_slots(p, n - 1);
+		uint16_t *old_slots = nm_gn_slots(p, n);
+		uint16_t *slots = nm_gn_slots(p, n - 1);
 
 		overflow = nm_entry_overflow(p, pos);
 		p->garbage += (uint16_t) (nm_entry_size(p, pos) - nm_gn_slot_size(p));
 		if (p->flags & NM_PF_HEADS)
 		{
-			uint64_t   *heads = nm_gn_heads(p);
-			uint16_t	keep[NM_LEAF_MAX_ENTRIES];
+			uint64_t *heads = nm_gn_heads(p);
+			uint16_t keep[NM_LEAF_MAX_ENTRIES];
 
 			/* heads shrink into the slots' place: take the slots out first */
 			memcpy(keep, old_slots, pos * sizeof(uint16_t));
@@ -276,9 +276,9 @@ nm_entry_remove(NmPage *p, int pos)
 	}
 	else
 	{
-		int64_t    *keys = nm_fx_keys(p);
-		uint32_t   *blk = nm_fx_blk(p);
-		uint16_t   *off = nm_fx_off(p);
+		int64_t *keys = nm_fx_keys(p);
+		uint32_t *blk = nm_fx_blk(p);
+		uint16_t *off = nm_fx_off(p);
 
 		if (nm_entry_isnull(p, pos))
 			p->nnull--;
@@ -287,7 +287,7 @@ nm_entry_remove(NmPage *p, int pos)
 		memmove(off + pos, off + pos + 1, move * sizeof(uint16_t));
 		if (p->level > 0)
 		{
-			uint32_t   *child = nm_fx_child(p);
+			uint32_t *child = nm_fx_child(p);
 
 			memmove(child + pos, child + pos + 1, move * sizeof(uint32_t));
 		}
@@ -301,8 +301,8 @@ nm_entry_child(const NmPage *p, int pos)
 {
 	if (p->flags & NM_PF_GENERAL)
 	{
-		int			off = gn_offset(p, pos);
-		NmPageNo	child;
+		int off = gn_offset(p, pos);
+		NmPageNo child;
 
 		if (off == 0)
 			return NM_NO_PAGE;
@@ -326,7 +326,7 @@ nm_entry_tid(const NmPage *p, int pos)
 {
 	if (p->flags & NM_PF_GENERAL)
 	{
-		NmRawItem	raw;
+		NmRawItem raw;
 		const char *bytes;
 
 		if (!gn_raw(p, pos, &raw, &bytes))
@@ -341,7 +341,7 @@ nm_entry_killed(const NmPage *p, int pos)
 {
 	if (p->flags & NM_PF_GENERAL)
 	{
-		NmRawItem	raw;
+		NmRawItem raw;
 		const char *bytes;
 
 		return gn_raw(p, pos, &raw, &bytes) && (raw.off & NM_KILLED_BIT) != 0;
@@ -354,8 +354,8 @@ nm_entry_set_killed(NmPage *p, int pos, bool killed)
 {
 	if (p->flags & NM_PF_GENERAL)
 	{
-		char	   *at = (char *) p + gn_offset(p, pos) + nm_gn_prefix(p);
-		NmRawItem	raw;
+		char *at = (char *) p + gn_offset(p, pos) + nm_gn_prefix(p);
+		NmRawItem raw;
 
 		memcpy(&raw, at, sizeof(raw));
 		raw.off = (uint16_t) (killed ? raw.off | NM_KILLED_BIT : raw.off & ~NM_KILLED_BIT);
@@ -376,7 +376,7 @@ nm_entry_set_killed(NmPage *p, int pos, bool killed)
 NM_RACY bool
 nm_entry_isnull(const NmPage *p, int pos)
 {
-	int			first = p->level > 0 ? 1 : 0;	/* entry 0 of inner: no key */
+	int first = p->level > 0 ? 1 : 0; /* entry 0 of inner: no key */
 
 	if (p->nnull == 0 || pos < first)
 		return false;
@@ -388,7 +388,7 @@ nm_entry_isnull(const NmPage *p, int pos)
 NM_RACY int
 nm_entry_size(const NmPage *p, int pos)
 {
-	NmRawItem	raw;
+	NmRawItem raw;
 	const char *bytes;
 
 	if ((p->flags & NM_PF_GENERAL) == 0)
@@ -401,9 +401,9 @@ nm_entry_size(const NmPage *p, int pos)
 NM_RACY NmPageNo
 nm_entry_overflow(const NmPage *p, int pos)
 {
-	NmRawItem	raw;
+	NmRawItem raw;
 	const char *bytes;
-	NmPageNo	no;
+	NmPageNo no;
 
 	if ((p->flags & NM_PF_GENERAL) == 0 || (pos < 0 && (p->flags & NM_PF_HIGH) == 0))
 		return NM_NO_PAGE;
@@ -422,9 +422,9 @@ nm_entry_overflow(const NmPage *p, int pos)
 NM_RACY bool
 nm_entry_copy(const NmTree *tree, const NmPage *p, int pos, NmKeyCopy *out)
 {
-	NmRawItem	raw;
+	NmRawItem raw;
 	const char *bytes;
-	uint32_t	len;
+	uint32_t len;
 
 	if ((p->flags & NM_PF_GENERAL) == 0)
 	{
@@ -448,7 +448,7 @@ nm_entry_copy(const NmTree *tree, const NmPage *p, int pos, NmKeyCopy *out)
 		return false;
 	if (raw.len & NM_LEN_OVERFLOW)
 	{
-		NmPageNo	no;
+		NmPageNo no;
 
 		if (bytes + sizeof(no) > (const char *) p + NM_BODY_END)
 			return false;
@@ -477,7 +477,7 @@ nm_entry_copy(const NmTree *tree, const NmPage *p, int pos, NmKeyCopy *out)
 bool
 nm_high_fits(const NmPage *p, const NmItem *item, bool overflow)
 {
-	int			old = 0;
+	int old = 0;
 
 	if ((p->flags & NM_PF_GENERAL) == 0)
 		return true;
@@ -489,7 +489,7 @@ nm_high_fits(const NmPage *p, const NmItem *item, bool overflow)
 NmPageNo
 nm_high_set(NmPage *p, const NmItem *item, uint64_t tid, NmPageNo overflow)
 {
-	NmPageNo	old = nm_entry_overflow(p, -1);
+	NmPageNo old = nm_entry_overflow(p, -1);
 
 	if (p->flags & NM_PF_GENERAL)
 	{
@@ -501,8 +501,8 @@ nm_high_set(NmPage *p, const NmItem *item, uint64_t tid, NmPageNo overflow)
 		}
 		if (item != NULL)
 		{
-			NmEntry		e = {.item = item,.tid = tid,.overflow = overflow};
-			int			off = gn_allocate(p, item_bytes(0, item->len, overflow != 0), 0);
+			NmEntry e = {.item = item, .tid = tid, .overflow = overflow};
+			int off = gn_allocate(p, item_bytes(0, item->len, overflow != 0), 0);
 
 			gn_write(p, off, 0, &e);
 			p->hk_off = (uint64_t) off;
@@ -531,8 +531,8 @@ nm_high_move(NmPage *dst, NmPage *src)
 		return;
 	if (src->flags & NM_PF_GENERAL)
 	{
-		int			size = nm_entry_size(src, -1);
-		int			off = gn_allocate(dst, size, 0);
+		int size = nm_entry_size(src, -1);
+		int off = gn_allocate(dst, size, 0);
 
 		memcpy((char *) dst + off, (char *) src + src->hk_off, size);
 		dst->hk_off = (uint64_t) off;
@@ -550,15 +550,15 @@ nm_high_move(NmPage *dst, NmPage *src)
 void
 nm_page_append_from(NmPage *dst, const NmPage *src, int from, int to)
 {
-	int			cnt = to - from;
+	int cnt = to - from;
 
 	if (cnt <= 0)
 		return;
 	if (src->flags & NM_PF_GENERAL)
 	{
-		int			n = dst->n;
-		uint16_t   *old_slots = nm_gn_slots(dst, n);
-		uint16_t   *slots = nm_gn_slots(dst, n + cnt);
+		int n = dst->n;
+		uint16_t *old_slots = nm_gn_slots(dst, n);
+		uint16_t *slots = nm_gn_slots(dst, n + cnt);
 		const uint16_t *from_slots = nm_gn_slots(src, src->n);
 
 		memmove(slots, old_slots, n * sizeof(uint16_t));
@@ -566,7 +566,7 @@ nm_page_append_from(NmPage *dst, const NmPage *src, int from, int to)
 			memcpy(nm_gn_heads(dst) + n, nm_gn_heads(src) + from, cnt * sizeof(uint64_t));
 		for (int i = 0; i < cnt; i++)
 		{
-			int			size = nm_entry_size(src, from + i) - nm_gn_slot_size(src);
+			int size = nm_entry_size(src, from + i) - nm_gn_slot_size(src);
 
 			dst->lower -= (uint16_t) size;
 			memcpy((char *) dst + dst->lower, (const char *) src + from_slots[from + i], size);
@@ -592,7 +592,7 @@ nm_page_append_from(NmPage *dst, const NmPage *src, int from, int to)
 void
 nm_overflow_fill(NmTree *tree, NmPageNo no, const NmItem *item)
 {
-	NmPage	   *p = nm_page(tree, no);
+	NmPage *p = nm_page(tree, no);
 
 	nm_page_lock(p);
 	nm_page_init(tree, no, NM_OVERFLOW_LEVEL, 0);

@@ -41,13 +41,13 @@ nm_tree_close(NmTree *tree)
 NmStatus
 nm_stash_fill(NmTree *tree, int want)
 {
-	NmStash    *stash = tree->scratch;
+	NmStash *stash = tree->scratch;
 
 	NM_ASSERT(want <= NM_STASH_MAX);
 	while (stash->n < want)
 	{
-		NmPageNo	no = nm_pool_alloc(tree->pool, tree->arena, false,
-									   &tree->pool_error, &tree->pool_errno);
+		NmPageNo no = nm_pool_alloc(tree->pool, tree->arena, false,
+									&tree->pool_error, &tree->pool_errno);
 
 		if (no == NM_NO_PAGE)
 		{
@@ -62,7 +62,7 @@ nm_stash_fill(NmTree *tree, int want)
 NmPageNo
 nm_stash_take(NmTree *tree)
 {
-	NmStash    *stash = tree->scratch;
+	NmStash *stash = tree->scratch;
 
 	NM_ASSERT(stash->n > 0);
 	return stash->pages[--stash->n];
@@ -71,7 +71,7 @@ nm_stash_take(NmTree *tree)
 void
 nm_stash_return(NmTree *tree, int keep)
 {
-	NmStash    *stash = tree->scratch;
+	NmStash *stash = tree->scratch;
 
 	while (stash->n > keep)
 		nm_pool_free(tree->pool, stash->pages[--stash->n]);
@@ -88,7 +88,7 @@ NmStatus
 nm_tree_create(NmTree *tree)
 {
 	NmTreeShared *shared = tree->shared;
-	NmPageNo	no;
+	NmPageNo no;
 
 	no = nm_pool_alloc(tree->pool, tree->arena, false, &tree->pool_error, &tree->pool_errno);
 	if (no == NM_NO_PAGE)
@@ -121,13 +121,13 @@ nm_tree_detach(NmTreeShared *shared)
 NmPageNo
 nm_free_level(NmPool *pool, NmLayout layout, NmPageNo first)
 {
-	NmPageNo	below = NM_NO_PAGE;
-	NmPageNo	no = first;
+	NmPageNo below = NM_NO_PAGE;
+	NmPageNo no = first;
 
 	while (no != NM_NO_PAGE)
 	{
-		NmPage	   *p = nm_pool_page(pool, no);
-		NmPageNo	right = (p->flags & NM_PF_HIGH) ? p->right : NM_NO_PAGE;
+		NmPage *p = nm_pool_page(pool, no);
+		NmPageNo right = (p->flags & NM_PF_HIGH) ? p->right : NM_NO_PAGE;
 
 		if (no == first && p->level > 0 && p->n > 0)
 			below = nm_entry_child(p, 0);
@@ -135,7 +135,7 @@ nm_free_level(NmPool *pool, NmLayout layout, NmPageNo first)
 		{
 			for (int i = -1; i < p->n; i++)
 			{
-				NmPageNo	over = (i == 0 && p->level > 0) ? NM_NO_PAGE : nm_entry_overflow(p, i);
+				NmPageNo over = (i == 0 && p->level > 0) ? NM_NO_PAGE : nm_entry_overflow(p, i);
 
 				if (over != NM_NO_PAGE)
 					nm_pool_free(pool, over);
@@ -155,7 +155,7 @@ nm_free_level(NmPool *pool, NmLayout layout, NmPageNo first)
 void
 nm_tree_free_pages(NmPool *pool, NmLayout layout, uint64_t old_root)
 {
-	NmPageNo	first = nm_root_page(old_root);
+	NmPageNo first = nm_root_page(old_root);
 
 	while (first != NM_NO_PAGE)
 		first = nm_free_level(pool, layout, first);

@@ -21,10 +21,10 @@
 static int
 split_pages(NmTree *tree)
 {
-	int			levels = nm_root_level(nm_root_word(tree)) + 2;
-	bool		overflow = tree->layout == NM_LAYOUT_GENERAL &&
-		__atomic_load_n(&tree->shared->noverflow, __ATOMIC_RELAXED) > 0;
-	int			want = levels * (overflow ? 3 : 1) + 2;
+	int levels = nm_root_level(nm_root_word(tree)) + 2;
+	bool overflow = tree->layout == NM_LAYOUT_GENERAL &&
+					__atomic_load_n(&tree->shared->noverflow, __ATOMIC_RELAXED) > 0;
+	int want = levels * (overflow ? 3 : 1) + 2;
 
 	return want > NM_STASH_MAX ? NM_STASH_MAX : want;
 }
@@ -33,7 +33,7 @@ split_pages(NmTree *tree)
 static int
 remove_killed(NmPage *p, NmRetired *retired)
 {
-	int			removed = 0;
+	int removed = 0;
 
 	for (int i = p->n - 1; i >= 0; i--)
 	{
@@ -71,11 +71,11 @@ racy_fits(const NmPage *p, const NmItem *item, bool overflow)
 static NmStatus
 find_guard(NmTree *tree, const NmItem *item, uint64_t guard, NmPos *pos)
 {
-	NmBound		first = {.item = *item,.tid = NM_TID_MIN};
-	NmStatus	st = nm_descend(tree, &first, 0, false, false, pos, NULL, NULL);
-	uint16_t	flags;
-	uint64_t	lid;
-	int			n;
+	NmBound first = {.item = *item, .tid = NM_TID_MIN};
+	NmStatus st = nm_descend(tree, &first, 0, false, false, pos, NULL, NULL);
+	uint16_t flags;
+	uint64_t lid;
+	int n;
 
 	if (st != NM_OK)
 		return st;
@@ -89,10 +89,10 @@ NmStatus
 nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 			   const uint64_t *guard, NmPageNo *leaf)
 {
-	NmBound		bound = {.item = *item,.tid = tid};
-	bool		overflow = tree->layout == NM_LAYOUT_GENERAL && item->len > NM_INLINE_MAX;
-	NmRetired	retired = {0};
-	NmStatus	st;
+	NmBound bound = {.item = *item, .tid = tid};
+	bool overflow = tree->layout == NM_LAYOUT_GENERAL && item->len > NM_INLINE_MAX;
+	NmRetired retired = {0};
+	NmStatus st;
 
 	if (overflow)
 	{
@@ -103,14 +103,14 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 
 	for (;;)
 	{
-		NmPos		pos;
-		NmPos		gpos = {0};
-		bool		need_guard = false;
-		NmEntry		e = {.item = item,.tid = tid};
-		uint16_t	flags;
-		uint64_t	lid;
-		int			n;
-		bool		fits;
+		NmPos pos;
+		NmPos gpos = {0};
+		bool need_guard = false;
+		NmEntry e = {.item = item, .tid = tid};
+		uint16_t flags;
+		uint64_t lid;
+		int n;
+		bool fits;
 
 		st = nm_descend(tree, &bound, 0, false, true, &pos, NULL, NULL);
 		if (st != NM_OK)
@@ -121,8 +121,8 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 		/* Is it there already? */
 		if (pos.idx < n)
 		{
-			NmKeyCopy	copy;
-			int			c;
+			NmKeyCopy copy;
+			int c;
 
 			if (!nm_entry_copy(tree, pos.page, pos.idx, &copy) ||
 				!nm_page_validate(pos.page, pos.version))
@@ -169,8 +169,8 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 
 		if (!fits && (flags & NM_PF_KILLED) == 0)
 		{
-			NmStash    *stash = tree->scratch;
-			int			want = split_pages(tree) + (overflow ? 1 : 0);
+			NmStash *stash = tree->scratch;
+			int want = split_pages(tree) + (overflow ? 1 : 0);
 
 			if (stash->n < want)
 			{
@@ -178,13 +178,13 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 				st = nm_stash_fill(tree, want);
 				if (st != NM_OK)
 					break;
-				continue;		/* the page may have changed meanwhile */
+				continue; /* the page may have changed meanwhile */
 			}
 		}
 
 		if (overflow)
 		{
-			NmStash    *stash = tree->scratch;
+			NmStash *stash = tree->scratch;
 
 			/* fill it while it is still in the stash: nothing can raise below */
 			e.overflow = stash->pages[stash->n - 1];
@@ -205,7 +205,7 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 
 		if (!fits && (flags & NM_PF_KILLED))
 		{
-			int			removed = remove_killed(pos.page, &retired);
+			int removed = remove_killed(pos.page, &retired);
 
 			nm_page_unlock(pos.page);
 			nm_epoch_exit(tree->pool);
@@ -228,10 +228,10 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 		}
 		else
 		{
-			NmKeyCopy	sep;
-			NmPageNo	right;
+			NmKeyCopy sep;
+			NmPageNo right;
 
-			st = nm_split(tree, &pos, &e, &sep, &right);	/* unlocks */
+			st = nm_split(tree, &pos, &e, &sep, &right); /* unlocks */
 			nm_epoch_exit(tree->pool);
 			if (leaf)
 				*leaf = pos.no;
@@ -256,18 +256,18 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 NmStatus
 nm_tree_delete(NmTree *tree, const NmItem *item, uint64_t tid)
 {
-	NmBound		bound = {.item = *item,.tid = tid};
+	NmBound bound = {.item = *item, .tid = tid};
 
 	for (;;)
 	{
-		NmPos		pos;
-		NmKeyCopy	copy;
-		NmPageNo	over;
-		uint16_t	flags;
-		uint64_t	lid;
-		int			n;
-		bool		same = false;
-		NmStatus	st = nm_descend(tree, &bound, 0, false, true, &pos, NULL, NULL);
+		NmPos pos;
+		NmKeyCopy copy;
+		NmPageNo over;
+		uint16_t flags;
+		uint64_t lid;
+		int n;
+		bool same = false;
+		NmStatus st = nm_descend(tree, &bound, 0, false, true, &pos, NULL, NULL);
 
 		if (st != NM_OK)
 			return st;
@@ -284,7 +284,7 @@ nm_tree_delete(NmTree *tree, const NmItem *item, uint64_t tid)
 		}
 		if (!same)
 		{
-			bool		valid = nm_page_validate(pos.page, pos.version);
+			bool valid = nm_page_validate(pos.page, pos.version);
 
 			nm_epoch_exit(tree->pool);
 			if (valid)
@@ -314,20 +314,20 @@ NM_RACY static bool
 same_leaf(const NmTree *tree, const NmPage *p, const NmBatch *batch)
 {
 	return nm_page_is(tree, p, batch->leaf, 0) && p->lid == batch->lid &&
-		p->removals == batch->removals;
+		   p->removals == batch->removals;
 }
 
 bool
 nm_batch_unremoved(NmTree *tree, const NmBatch *batch)
 {
-	NmPage	   *p = nm_page(tree, batch->leaf);
-	bool		same = false;
+	NmPage *p = nm_page(tree, batch->leaf);
+	bool same = false;
 
 	nm_epoch_enter(tree->pool);
 	/* freed pages of a detached tree keep their content: ask the root first */
 	if (nm_root_word(tree) != 0 && nm_pool_backed(tree->pool, batch->leaf))
 	{
-		uint64_t	v = nm_page_read_begin(p);
+		uint64_t v = nm_page_read_begin(p);
 
 		same = same_leaf(tree, p, batch) && nm_page_validate(p, v);
 	}
@@ -339,16 +339,16 @@ nm_batch_unremoved(NmTree *tree, const NmBatch *batch)
 static bool
 same_entry(const NmTree *tree, const NmPage *p, int pos, const NmBatch *batch, int i)
 {
-	NmKeyCopy	copy;
+	NmKeyCopy copy;
 
 	if (nm_entry_tid(p, pos) != batch->tids[i])
 		return false;
 	if (tree->layout == NM_LAYOUT_FIXED)
 	{
-		bool		isnull = i >= batch->null_from && i < batch->null_to;
+		bool isnull = i >= batch->null_from && i < batch->null_to;
 
 		return nm_entry_isnull(p, pos) == isnull &&
-			(isnull || nm_fx_keys(p)[pos] == batch->keys[i]);
+			   (isnull || nm_fx_keys(p)[pos] == batch->keys[i]);
 	}
 	/*
 	 * Keys may not have been copied into the batch.  The TID decides then: with
@@ -358,16 +358,16 @@ same_entry(const NmTree *tree, const NmPage *p, int pos, const NmBatch *batch, i
 	if (batch->len[i] == 0)
 		return true;
 	return nm_entry_copy(tree, p, pos, &copy) && copy.item.len == batch->len[i] &&
-		memcmp(copy.buf, (const char *) batch->data + batch->off[i] * 8, batch->len[i]) == 0;
+		   memcmp(copy.buf, (const char *) batch->data + batch->off[i] * 8, batch->len[i]) == 0;
 }
 
 int
 nm_tree_kill(NmTree *tree, const NmBatch *batch, const int *idx, int n)
 {
-	NmPage	   *p = nm_page(tree, batch->leaf);
-	uint64_t	v = 0;
-	int			marked = 0;
-	bool		same = false;
+	NmPage *p = nm_page(tree, batch->leaf);
+	uint64_t v = 0;
+	int marked = 0;
+	bool same = false;
 
 	if (n <= 0)
 		return 0;

@@ -34,55 +34,55 @@
 
 typedef struct NmPage
 {
-	uint64_t	version;		/* bit 0: locked */
-	uint64_t	tree_id;
-	uint64_t	lid;
-	NmPageNo	page;
-	uint32_t	pool_epoch;
-	NmPageNo	right;
-	uint32_t	removals;
-	uint16_t	level;			/* 0 = leaf */
-	uint16_t	flags;
-	uint16_t	n;				/* entries */
-	uint16_t	nnull;			/* FIXED: of them with NULL key */
-	uint16_t	lower;			/* GENERAL: lowest item byte */
-	uint16_t	garbage;		/* GENERAL: bytes of removed items */
-	uint32_t	nulls_first;	/* FIXED: the run of NULLs is at the low end */
-	uint64_t	unused;
+	uint64_t version; /* bit 0: locked */
+	uint64_t tree_id;
+	uint64_t lid;
+	NmPageNo page;
+	uint32_t pool_epoch;
+	NmPageNo right;
+	uint32_t removals;
+	uint16_t level; /* 0 = leaf */
+	uint16_t flags;
+	uint16_t n;			  /* entries */
+	uint16_t nnull;		  /* FIXED: of them with NULL key */
+	uint16_t lower;		  /* GENERAL: lowest item byte */
+	uint16_t garbage;	  /* GENERAL: bytes of removed items */
+	uint32_t nulls_first; /* FIXED: the run of NULLs is at the low end */
+	uint64_t unused;
 	/* high key */
 	union
 	{
-		int64_t		hk_key;
-		uint64_t	hk_head;
+		int64_t hk_key;
+		uint64_t hk_head;
 	};
 	union
 	{
-		uint64_t	hk_tid;		/* FIXED */
-		uint64_t	hk_off;		/* GENERAL: offset of the high key's item */
+		uint64_t hk_tid; /* FIXED */
+		uint64_t hk_off; /* GENERAL: offset of the high key's item */
 	};
-	char		body[NM_PAGE_SIZE - 80];
+	char body[NM_PAGE_SIZE - 80];
 } NmPage;
 
 _Static_assert(sizeof(NmPage) == NM_PAGE_SIZE, "tree page is one OS page");
 
-#define NM_BODY			80
-#define NM_BODY_END		(NM_PAGE_SIZE - 16)
+#define NM_BODY		80
+#define NM_BODY_END (NM_PAGE_SIZE - 16)
 
 /* flags */
-#define NM_PF_DELETED	0x01	/* unlinked */
-#define NM_PF_MOVED		0x02	/* relocated, this is the old copy */
-#define NM_PF_PENDING	0x04	/* right sibling has no downlink yet */
-#define NM_PF_HIGH		0x08	/* has a high key (is not rightmost) */
-#define NM_PF_HIGH_NULL 0x10	/* FIXED: high key is NULL */
-#define NM_PF_KILLED	0x20	/* may have killed entries */
-#define NM_PF_HEADS		0x40	/* GENERAL: has an array of heads */
+#define NM_PF_DELETED	0x01 /* unlinked */
+#define NM_PF_MOVED		0x02 /* relocated, this is the old copy */
+#define NM_PF_PENDING	0x04 /* right sibling has no downlink yet */
+#define NM_PF_HIGH		0x08 /* has a high key (is not rightmost) */
+#define NM_PF_HIGH_NULL 0x10 /* FIXED: high key is NULL */
+#define NM_PF_KILLED	0x20 /* may have killed entries */
+#define NM_PF_HEADS		0x40 /* GENERAL: has an array of heads */
 #define NM_PF_GENERAL	0x80
 #define NM_PF_GONE		(NM_PF_DELETED | NM_PF_MOVED)
 
-#define NM_LEAF_CAP		((NM_BODY_END - NM_BODY) / 14)	/* 285 */
-#define NM_INNER_CAP	((NM_BODY_END - NM_BODY) / 18)	/* 222 */
+#define NM_LEAF_CAP	 ((NM_BODY_END - NM_BODY) / 14) /* 285 */
+#define NM_INNER_CAP ((NM_BODY_END - NM_BODY) / 18) /* 222 */
 
-#define NM_KILLED_BIT	0x8000	/* in the offset part of a TID */
+#define NM_KILLED_BIT 0x8000 /* in the offset part of a TID */
 
 /*
  * GENERAL items.  Leaf items and high keys: blk 4, off 2, len 2, bytes.
@@ -91,18 +91,18 @@ _Static_assert(sizeof(NmPage) == NM_PAGE_SIZE, "tree page is one OS page");
  */
 #define NM_LEN_OVERFLOW 0x8000
 #define NM_LEN_MASK		0x0FFF
-#define NM_INLINE_MAX	880		/* so that four items and a high key fit */
+#define NM_INLINE_MAX	880 /* so that four items and a high key fit */
 #define NM_ITEM_HDR		8
 
 typedef struct NmRawItem
 {
-	uint32_t	blk;
-	uint16_t	off;
-	uint16_t	len;
+	uint32_t blk;
+	uint16_t off;
+	uint16_t len;
 } NmRawItem;
 
 /* An overflow page: header as any page, level 0xFFFF, bytes in the body. */
-#define NM_OVERFLOW_LEVEL	0xFFFF
+#define NM_OVERFLOW_LEVEL 0xFFFF
 
 /* ---- FIXED arrays ---- */
 NM_RACY static inline int64_t *
@@ -115,16 +115,16 @@ NM_RACY static inline uint32_t *
 nm_fx_blk(const NmPage *p)
 {
 	return p->level == 0
-		? (uint32_t *) (p->body + 8 * NM_LEAF_CAP)
-		: (uint32_t *) (p->body + 12 * NM_INNER_CAP);
+			   ? (uint32_t *) (p->body + 8 * NM_LEAF_CAP)
+			   : (uint32_t *) (p->body + 12 * NM_INNER_CAP);
 }
 
 NM_RACY static inline uint16_t *
 nm_fx_off(const NmPage *p)
 {
 	return p->level == 0
-		? (uint16_t *) (p->body + 12 * NM_LEAF_CAP)
-		: (uint16_t *) (p->body + 16 * NM_INNER_CAP);
+			   ? (uint16_t *) (p->body + 12 * NM_LEAF_CAP)
+			   : (uint16_t *) (p->body + 16 * NM_INNER_CAP);
 }
 
 NM_RACY static inline uint32_t *
@@ -159,7 +159,7 @@ nm_gn_slots(const NmPage *p, int n)
 }
 
 NM_RACY static inline int
-nm_gn_prefix(const NmPage *p)	/* bytes in front of an item's NmRawItem */
+nm_gn_prefix(const NmPage *p) /* bytes in front of an item's NmRawItem */
 {
 	return p->level == 0 ? 0 : 4;
 }
@@ -176,8 +176,8 @@ nm_page_max_n(const NmPage *p)
 NM_RACY static inline int
 nm_page_n(const NmPage *p)
 {
-	int			n = p->n;
-	int			max = nm_page_max_n(p);
+	int n = p->n;
+	int max = nm_page_max_n(p);
 
 	return n > max ? max : n;
 }
@@ -199,11 +199,11 @@ NM_RACY static inline bool
 nm_page_no_valid(const NmTree *tree, NmPageNo no)
 {
 	return no != NM_NO_PAGE &&
-		(uint64_t) no < (uint64_t) tree->pool->pages_per_arena * tree->pool->narenas;
+		   (uint64_t) no < (uint64_t) tree->pool->pages_per_arena * tree->pool->narenas;
 }
 
 /* ---- version lock (version.c) ---- */
-#define NM_LOCKED		UINT64_C(1)
+#define NM_LOCKED UINT64_C(1)
 
 extern uint64_t nm_page_read_begin(const NmPage *p);
 extern bool nm_page_validate(const NmPage *p, uint64_t version);
@@ -219,16 +219,16 @@ NM_RACY static inline bool
 nm_page_is(const NmTree *tree, const NmPage *p, NmPageNo no, int level)
 {
 	return p->page == no && p->tree_id == tree->tree_id &&
-		p->pool_epoch == nm_pool_epoch(tree->pool) &&
-		p->level == level && (p->flags & NM_PF_GONE) == 0;
+		   p->pool_epoch == nm_pool_epoch(tree->pool) &&
+		   p->level == level && (p->flags & NM_PF_GONE) == 0;
 }
 
 /* ---- a key copied out of a page ---- */
 typedef struct NmKeyCopy
 {
-	NmItem		item;
-	uint64_t	tid;
-	uint64_t	buf[(NM_MAX_KEY_SIZE + 7) / 8];
+	NmItem item;
+	uint64_t tid;
+	uint64_t buf[(NM_MAX_KEY_SIZE + 7) / 8];
 } NmKeyCopy;
 
 /* ---- entries (entry.c) ---- */
@@ -237,16 +237,16 @@ typedef struct NmKeyCopy
 typedef struct NmEntry
 {
 	const NmItem *item;
-	uint64_t	tid;
-	NmPageNo	child;			/* inner */
-	NmPageNo	overflow;		/* GENERAL: page that holds the key, or 0 */
-	bool		killed;
+	uint64_t tid;
+	NmPageNo child;	   /* inner */
+	NmPageNo overflow; /* GENERAL: page that holds the key, or 0 */
+	bool killed;
 } NmEntry;
 
 extern void nm_page_init(NmTree *tree, NmPageNo no, int level, uint64_t lid);
 extern bool nm_entry_fits(const NmPage *p, const NmItem *item, bool overflow);
 extern void nm_entry_insert(NmPage *p, int pos, const NmEntry *e);
-extern NmPageNo nm_entry_remove(NmPage *p, int pos);	/* overflow page or 0 */
+extern NmPageNo nm_entry_remove(NmPage *p, int pos); /* overflow page or 0 */
 extern NmPageNo nm_entry_child(const NmPage *p, int pos);
 extern void nm_entry_set_child(NmPage *p, int pos, NmPageNo child);
 extern uint64_t nm_entry_tid(const NmPage *p, int pos);
@@ -258,10 +258,10 @@ extern bool nm_entry_isnull(const NmPage *p, int pos);
  * what was read cannot be right, so the page must have changed.
  */
 extern bool nm_entry_copy(const NmTree *tree, const NmPage *p, int pos, NmKeyCopy *out);
-extern NmPageNo nm_entry_overflow(const NmPage *p, int pos);	/* or 0; pos -1: high key */
+extern NmPageNo nm_entry_overflow(const NmPage *p, int pos); /* or 0; pos -1: high key */
 /* Bytes that entry pos takes, slot included. */
-extern int	nm_entry_size(const NmPage *p, int pos);
-extern int	nm_item_space(const NmPage *p, uint32_t len, bool overflow);
+extern int nm_entry_size(const NmPage *p, int pos);
+extern int nm_item_space(const NmPage *p, uint32_t len, bool overflow);
 /* Set (NULL: clear) the high key; the old one's overflow page is returned. */
 extern bool nm_high_fits(const NmPage *p, const NmItem *item, bool overflow);
 extern NmPageNo nm_high_set(NmPage *p, const NmItem *item, uint64_t tid, NmPageNo overflow);
@@ -275,10 +275,10 @@ extern void nm_racy_copy(void *dst, const void *src, size_t len);
 /* Where a descent ended. */
 typedef struct NmPos
 {
-	NmPageNo	no;
-	NmPage	   *page;
-	uint64_t	version;
-	int			idx;			/* entries of the page before the place */
+	NmPageNo no;
+	NmPage *page;
+	uint64_t version;
+	int idx; /* entries of the page before the place */
 } NmPos;
 
 /*
@@ -298,15 +298,15 @@ extern NmStatus nm_descend(NmTree *tree, const NmBound *bound, int level, bool s
 extern bool nm_page_search(NmTree *tree, const NmPage *p, uint64_t version,
 						   const NmBound *bound, bool upper, int from, int *count);
 /* Sign of (key copy - place); only an exactly equal (key, tid) gives 0. */
-extern int	nm_copy_vs_bound(NmTree *tree, const NmKeyCopy *copy, const NmBound *bound);
+extern int nm_copy_vs_bound(NmTree *tree, const NmKeyCopy *copy, const NmBound *bound);
 extern void nm_bound_from_copy(NmBound *bound, const NmKeyCopy *copy, uint64_t tid);
 
 /* ---- stash of pages (handle.c) ---- */
-#define NM_STASH_MAX	96
+#define NM_STASH_MAX 96
 typedef struct NmStash
 {
-	int			n;
-	NmPageNo	pages[NM_STASH_MAX];
+	int n;
+	NmPageNo pages[NM_STASH_MAX];
 } NmStash;
 
 extern NmStatus nm_stash_fill(NmTree *tree, int want);
@@ -316,8 +316,8 @@ extern void nm_stash_return(NmTree *tree, int keep);
 /* Pages to retire once the epoch section and all locks are left. */
 typedef struct NmRetired
 {
-	int			n;
-	NmPageNo	pages[NM_LEAF_MAX_ENTRIES + 8];
+	int n;
+	NmPageNo pages[NM_LEAF_MAX_ENTRIES + 8];
 } NmRetired;
 
 static inline void
@@ -343,7 +343,7 @@ extern NmStatus nm_leftmost(NmTree *tree, int level, NmPageNo *no);
 static inline uint64_t
 nm_root_word(const NmTree *tree)
 {
-	uint64_t	w = __atomic_load_n(&tree->shared->root, __ATOMIC_ACQUIRE);
+	uint64_t w = __atomic_load_n(&tree->shared->root, __ATOMIC_ACQUIRE);
 
 	if (__atomic_load_n(&tree->shared->tree_id, __ATOMIC_RELAXED) != tree->tree_id)
 		return 0;
@@ -362,4 +362,4 @@ nm_root_page(uint64_t word)
 	return (NmPageNo) word;
 }
 
-#endif							/* NM_BTREE_PAGE_H */
+#endif /* NM_BTREE_PAGE_H */

@@ -21,12 +21,12 @@
 
 typedef struct NmChildren
 {
-	NmPageNo	no;				/* the parent */
-	uint64_t	lid;
-	NmPageNo	right;
-	int			n;
-	NmPageNo	child[NM_LEAF_MAX_ENTRIES];
-	uint64_t	child_lid[NM_LEAF_MAX_ENTRIES];
+	NmPageNo no; /* the parent */
+	uint64_t lid;
+	NmPageNo right;
+	int n;
+	NmPageNo child[NM_LEAF_MAX_ENTRIES];
+	uint64_t child_lid[NM_LEAF_MAX_ENTRIES];
 } NmChildren;
 
 NM_RACY static void
@@ -39,7 +39,8 @@ racy_children(const NmTree *tree, const NmPage *p, NmChildren *c)
 	{
 		c->child[i] = nm_entry_child(p, i);
 		c->child_lid[i] = nm_page_no_valid(tree, c->child[i])
-			? nm_page(tree, c->child[i])->lid : 0;
+							  ? nm_page(tree, c->child[i])->lid
+							  : 0;
 	}
 }
 
@@ -89,8 +90,8 @@ read_children(NmTree *tree, NmPageNo no, int level, NmChildren *c)
 {
 	for (int tries = 0; tries < 100; tries++)
 	{
-		NmPage	   *p = nm_page(tree, no);
-		uint64_t	v;
+		NmPage *p = nm_page(tree, no);
+		uint64_t v;
 
 		nm_epoch_enter(tree->pool);
 		if (nm_root_word(tree) == 0 || !nm_pool_backed(tree->pool, no))
@@ -123,13 +124,13 @@ read_children(NmTree *tree, NmPageNo no, int level, NmChildren *c)
 static NmPageNo
 walk_to_left(NmTree *tree, NmPageNo from, int level, NmPageNo target, uint64_t *version)
 {
-	NmPageNo	no = from;
+	NmPageNo no = from;
 
 	for (int i = 0; i < 64 && nm_page_no_valid(tree, no); i++)
 	{
-		NmPage	   *p = nm_page(tree, no);
-		uint64_t	v = nm_page_read_begin(p);
-		NmPageNo	right;
+		NmPage *p = nm_page(tree, no);
+		uint64_t v = nm_page_read_begin(p);
+		NmPageNo right;
 
 		if (!racy_is(tree, p, no, level))
 			return NM_NO_PAGE;
@@ -150,9 +151,9 @@ walk_to_left(NmTree *tree, NmPageNo from, int level, NmPageNo target, uint64_t *
 static NmPageNo
 cousin(NmTree *tree, NmPageNo parent, int level, bool *leftmost)
 {
-	NmBound		lowest = {.infinite = -1};
-	NmPageNo	no;
-	NmPos		pos;
+	NmBound lowest = {.infinite = -1};
+	NmPageNo no;
+	NmPos pos;
 
 	/* leave and enter again: a descent has an epoch section of its own */
 	nm_epoch_exit(tree->pool);
@@ -170,11 +171,11 @@ cousin(NmTree *tree, NmPageNo parent, int level, bool *leftmost)
 	no = pos.no;
 	while (nm_page_no_valid(tree, no))
 	{
-		NmPage	   *p = nm_page(tree, no);
-		uint64_t	v = nm_page_read_begin(p);
-		NmPageNo	right;
-		NmPageNo	last;
-		int			n;
+		NmPage *p = nm_page(tree, no);
+		uint64_t v = nm_page_read_begin(p);
+		NmPageNo right;
+		NmPageNo last;
+		int n;
 
 		if (!racy_is(tree, p, no, level))
 			return NM_NO_PAGE;
@@ -204,11 +205,11 @@ copy_page(NmTree *tree, NmPage *to, NmPageNo to_no, const NmPage *from)
 static bool
 move_root(NmTree *tree, int level, NmPageNo old, NmPageNo new)
 {
-	NmPage	   *p = nm_page(tree, old);
-	NmPage	   *q = nm_page(tree, new);
-	uint64_t	word = ((uint64_t) level << 32) | old;
-	uint64_t	v;
-	bool		done = false;
+	NmPage *p = nm_page(tree, old);
+	NmPage *q = nm_page(tree, new);
+	uint64_t word = ((uint64_t) level << 32) | old;
+	uint64_t v;
+	bool done = false;
 
 	nm_epoch_enter(tree->pool);
 	v = nm_page_read_begin(p);
@@ -233,18 +234,18 @@ static bool
 move_child(NmTree *tree, int level, NmPageNo parent_no, uint64_t parent_lid,
 		   NmPageNo old, uint64_t lid, NmPageNo new)
 {
-	NmPage	   *parent = nm_page(tree, parent_no);
-	NmPage	   *p = nm_page(tree, old);
-	NmPage	   *q = nm_page(tree, new);
-	NmPage	   *left = NULL;
-	NmPageNo	left_no = NM_NO_PAGE;
-	uint64_t	parent_v,
-				left_v = 0,
-				v;
-	int			idx,
-				n;
-	bool		leftmost = false;
-	bool		done = false;
+	NmPage *parent = nm_page(tree, parent_no);
+	NmPage *p = nm_page(tree, old);
+	NmPage *q = nm_page(tree, new);
+	NmPage *left = NULL;
+	NmPageNo left_no = NM_NO_PAGE;
+	uint64_t parent_v,
+		left_v = 0,
+		v;
+	int idx,
+		n;
+	bool leftmost = false;
+	bool done = false;
 
 	nm_epoch_enter(tree->pool);
 	parent_v = nm_page_read_begin(parent);
@@ -278,7 +279,7 @@ move_child(NmTree *tree, int level, NmPageNo parent_no, uint64_t parent_lid,
 	{
 		if (nm_page_upgrade(parent, parent_v))
 		{
-			nm_page_lock(q);	/* private: free at once */
+			nm_page_lock(q); /* private: free at once */
 			copy_page(tree, q, new, p);
 			nm_page_unlock(q);
 			nm_entry_set_child(parent, idx, new);
@@ -305,10 +306,10 @@ static bool
 relocate_one(NmTree *tree, NmRelocate *job, NmPageNo parent, uint64_t parent_lid,
 			 NmPageNo page, uint64_t lid)
 {
-	int			arena = job->want(job->arg, page, lid);
+	int arena = job->want(job->arg, page, lid);
 	NmPoolError why;
-	NmPageNo	new;
-	bool		done = false;
+	NmPageNo new;
+	bool done = false;
 
 	if (arena < 0)
 		return false;
@@ -326,8 +327,8 @@ relocate_one(NmTree *tree, NmRelocate *job, NmPageNo parent, uint64_t parent_lid
 	}
 	for (int tries = 0; tries < 4 && !done; tries++)
 		done = parent == NM_NO_PAGE
-			? move_root(tree, job->level, page, new)
-			: move_child(tree, job->level, parent, parent_lid, page, lid, new);
+				   ? move_root(tree, job->level, page, new)
+				   : move_child(tree, job->level, parent, parent_lid, page, lid, new);
 	if (done)
 	{
 		nm_pool_retire(tree->pool, page);
@@ -345,22 +346,22 @@ relocate_one(NmTree *tree, NmRelocate *job, NmPageNo parent, uint64_t parent_lid
 NmStatus
 nm_tree_relocate(NmTree *tree, NmRelocate *job)
 {
-	NmChildren	c;
-	int			spent = 0;
-	uint64_t	word = nm_root_word(tree);
+	NmChildren c;
+	int spent = 0;
+	uint64_t word = nm_root_word(tree);
 
 	job->done = false;
 	if (word == 0)
 		return NM_GONE;
 	if (nm_root_level(word) < job->level)
 	{
-		job->done = true;		/* no such level */
+		job->done = true; /* no such level */
 		return NM_OK;
 	}
 	if (nm_root_level(word) == job->level)
 	{
-		NmPageNo	no = nm_root_page(word);
-		NmPage		root;
+		NmPageNo no = nm_root_page(word);
+		NmPage root;
 
 		/* pages beside it that have no parent yet wait for the next round */
 		if (nm_page_snapshot(tree, no, job->level, &root, NULL) == NM_OK)
@@ -374,7 +375,7 @@ nm_tree_relocate(NmTree *tree, NmRelocate *job)
 		!read_children(tree, job->parent, job->level + 1, &c) ||
 		c.lid != job->parent_lid)
 	{
-		NmStatus	st = nm_leftmost(tree, job->level + 1, &job->parent);
+		NmStatus st = nm_leftmost(tree, job->level + 1, &job->parent);
 
 		if (st != NM_OK)
 			return st;

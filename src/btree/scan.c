@@ -62,14 +62,14 @@ copy_fixed(const NmPage *p, int from, int to, bool backward, bool with_killed, N
 	const int64_t *keys = nm_fx_keys(p);
 	const uint32_t *blk = nm_fx_blk(p);
 	const uint16_t *off = nm_fx_off(p);
-	bool		has_null = p->nnull > 0;
-	bool		killed = (p->flags & NM_PF_KILLED) != 0;
-	int			n = 0;
+	bool has_null = p->nnull > 0;
+	bool killed = (p->flags & NM_PF_KILLED) != 0;
+	int n = 0;
 
 	b->null_from = b->null_to = 0;
 	for (int k = 0; k < to - from; k++)
 	{
-		int			i = backward ? to - 1 - k : from + k;
+		int i = backward ? to - 1 - k : from + k;
 
 		if (killed && !with_killed && (off[i] & NM_KILLED_BIT))
 			continue;
@@ -94,14 +94,14 @@ NM_RACY static bool
 copy_general(const NmTree *tree, const NmPage *p, int from, int to, bool backward,
 			 bool with_killed, bool keys_wanted, NmBatch *b, int *cut)
 {
-	int			n = 0;
-	size_t		used = 0;
+	int n = 0;
+	size_t used = 0;
 
 	b->null_from = b->null_to = 0;
 	*cut = -1;
 	for (int k = 0; k < to - from; k++)
 	{
-		int			i = backward ? to - 1 - k : from + k;
+		int i = backward ? to - 1 - k : from + k;
 
 		if (!with_killed && nm_entry_killed(p, i))
 			continue;
@@ -110,7 +110,7 @@ copy_general(const NmTree *tree, const NmPage *p, int from, int to, bool backwar
 		b->len[n] = 0;
 		if (keys_wanted)
 		{
-			NmKeyCopy	copy;
+			NmKeyCopy copy;
 
 			if (!nm_entry_copy(tree, p, i, &copy))
 				return false;
@@ -154,8 +154,8 @@ racy_is_leaf(const NmTree *tree, const NmPage *p, NmPageNo no)
 static bool
 follow_hint(NmScan *scan, NmPos *pos)
 {
-	NmTree	   *tree = scan->tree;
-	NmPage	   *old;
+	NmTree *tree = scan->tree;
+	NmPage *old;
 
 	if (scan->dir != NM_FORWARD || scan->hint_page == NM_NO_PAGE)
 		return false;
@@ -185,17 +185,17 @@ follow_hint(NmScan *scan, NmPos *pos)
 static NmStatus
 read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatch *batch)
 {
-	NmTree	   *tree = scan->tree;
-	bool		backward = scan->dir == NM_BACKWARD;
-	NmKeyCopy	edge;
-	uint16_t	flags;
-	NmPageNo	right;
-	int			n;
-	int			from,
-				to;
-	int			cut = -1;
-	bool		at_edge;
-	bool		last;
+	NmTree *tree = scan->tree;
+	bool backward = scan->dir == NM_BACKWARD;
+	NmKeyCopy edge;
+	uint16_t flags;
+	NmPageNo right;
+	int n;
+	int from,
+		to;
+	int cut = -1;
+	bool at_edge;
+	bool last;
 
 	racy_leaf(pos->page, &batch->lid, &batch->removals, &flags, &right, &n);
 	batch->leaf = pos->no;
@@ -262,8 +262,7 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 		scan->hint_version = pos->version;
 		scan->hint_next = right;
 		/* nothing of the range is beyond the fence: spare the next visit */
-		if (backward ? (nm_copy_vs_bound(tree, next, scan->lo) <= 0) :
-			(nm_copy_vs_bound(tree, next, scan->hi) >= 0))
+		if (backward ? (nm_copy_vs_bound(tree, next, scan->lo) <= 0) : (nm_copy_vs_bound(tree, next, scan->hi) >= 0))
 			scan->done = true;
 	}
 	scan->started = true;
@@ -273,16 +272,16 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 NmStatus
 nm_scan_next(NmScan *scan, NmBatch *batch)
 {
-	NmTree	   *tree = scan->tree;
+	NmTree *tree = scan->tree;
 
 	batch->n = 0;
 	while (!scan->done)
 	{
-		NmPos		pos;
-		NmKeyCopy	low;
-		bool		low_valid = false;
-		NmStatus	st;
-		NmBound		place;
+		NmPos pos;
+		NmKeyCopy low;
+		bool low_valid = false;
+		NmStatus st;
+		NmBound place;
 		const NmBound *start;
 
 		if (scan->started)

@@ -24,18 +24,18 @@
 static int
 call_compare(NmTree *tree, const NmItem *item, const NmBound *bound)
 {
-	int			c;
+	int c;
 
 	if (tree->leave_epoch && nm_epoch_inside(tree->pool))
 	{
 		nm_epoch_exit(tree->pool);
 		c = bound->cmp ? bound->cmp(bound->arg, item)
-			: tree->compare(tree->compare_arg, item, &bound->item);
+					   : tree->compare(tree->compare_arg, item, &bound->item);
 		nm_epoch_enter(tree->pool);
 		return c;
 	}
 	return bound->cmp ? bound->cmp(bound->arg, item)
-		: tree->compare(tree->compare_arg, item, &bound->item);
+					  : tree->compare(tree->compare_arg, item, &bound->item);
 }
 
 static inline int
@@ -60,7 +60,7 @@ fixed_sign(const NmTree *tree, const NmItem *a, const NmItem *b)
 int
 nm_copy_vs_bound(NmTree *tree, const NmKeyCopy *copy, const NmBound *bound)
 {
-	int			c;
+	int c;
 
 	if (bound->infinite)
 		return -bound->infinite;
@@ -92,13 +92,13 @@ NM_RACY static int
 fixed_search(const NmPage *p, const NmBound *bound, bool upper)
 {
 	const int64_t *keys = nm_fx_keys(p);
-	int			n = nm_page_n(p);
-	int			first = p->level > 0 ? 1 : 0;
-	int			nn = p->nnull;
-	int			lo,
-				hi,
-				end;
-	uint64_t	tid = bound->tid;
+	int n = nm_page_n(p);
+	int first = p->level > 0 ? 1 : 0;
+	int nn = p->nnull;
+	int lo,
+		hi,
+		end;
+	uint64_t tid = bound->tid;
 
 	if (n < first)
 		return n;
@@ -111,8 +111,8 @@ fixed_search(const NmPage *p, const NmBound *bound, bool upper)
 	}
 	else
 	{
-		int64_t		key = bound->item.key;
-		int			len;
+		int64_t key = bound->item.key;
+		int len;
 
 		lo = p->nulls_first ? first + nn : first;
 		end = p->nulls_first ? n : n - nn;
@@ -120,7 +120,7 @@ fixed_search(const NmPage *p, const NmBound *bound, bool upper)
 		/* first key >= key, without branches that depend on the data */
 		while (len > 1)
 		{
-			int			half = len / 2;
+			int half = len / 2;
 
 			__builtin_prefetch(&keys[lo + half / 2]);
 			__builtin_prefetch(&keys[lo + half + half / 2]);
@@ -145,8 +145,8 @@ fixed_search(const NmPage *p, const NmBound *bound, bool upper)
 		/* keys[hi - 1] may be past the run: the predicate below knows */
 		while (lo < hi)
 		{
-			int			mid = (lo + hi) / 2;
-			uint64_t	t;
+			int mid = (lo + hi) / 2;
+			uint64_t t;
 
 			if (keys[mid] != key)
 			{
@@ -163,8 +163,8 @@ fixed_search(const NmPage *p, const NmBound *bound, bool upper)
 	}
 	while (lo < hi)
 	{
-		int			mid = (lo + hi) / 2;
-		uint64_t	t = nm_tid_make(nm_fx_blk(p)[mid], nm_fx_off(p)[mid]);
+		int mid = (lo + hi) / 2;
+		uint64_t t = nm_tid_make(nm_fx_blk(p)[mid], nm_fx_off(p)[mid]);
 
 		if (upper ? t <= tid : t < tid)
 			lo = mid + 1;
@@ -182,7 +182,7 @@ head_search(const NmPage *p, int lo, int hi, uint64_t head, bool or_equal)
 
 	while (lo < hi)
 	{
-		int			mid = (lo + hi) / 2;
+		int mid = (lo + hi) / 2;
 
 		if (or_equal ? heads[mid] <= head : heads[mid] < head)
 			lo = mid + 1;
@@ -208,10 +208,10 @@ bool
 nm_page_search(NmTree *tree, const NmPage *p, uint64_t version,
 			   const NmBound *bound, bool upper, int from, int *count)
 {
-	int			n = racy_count(p);
-	int			lo = racy_level(p) > 0 ? 1 : 0;
-	int			hi = n;
-	int			step;
+	int n = racy_count(p);
+	int lo = racy_level(p) > 0 ? 1 : 0;
+	int hi = n;
+	int step;
 
 	if (lo > n)
 		lo = n;
@@ -244,9 +244,9 @@ nm_page_search(NmTree *tree, const NmPage *p, uint64_t version,
 	step = from > 0 ? 1 : 0;
 	while (lo < hi)
 	{
-		NmKeyCopy	copy;
-		int			mid = step > 0 ? (lo + step - 1 < hi ? lo + step - 1 : hi - 1) : (lo + hi) / 2;
-		int			c;
+		NmKeyCopy copy;
+		int mid = step > 0 ? (lo + step - 1 < hi ? lo + step - 1 : hi - 1) : (lo + hi) / 2;
+		int c;
 
 		if (!nm_entry_copy(tree, p, mid, &copy) || !nm_page_validate(p, version))
 			return false;
@@ -291,7 +291,7 @@ racy_links(const NmPage *p, uint16_t *flags, NmPageNo *right)
 static bool
 read_root(NmTree *tree, int level, NmPos *pos, int *at_level, bool *gone)
 {
-	uint64_t	word = nm_root_word(tree);
+	uint64_t word = nm_root_word(tree);
 
 	*gone = false;
 	if (word == 0 || nm_root_level(word) < level)
@@ -304,7 +304,7 @@ read_root(NmTree *tree, int level, NmPos *pos, int *at_level, bool *gone)
 	pos->version = nm_page_read_begin(pos->page);
 	*at_level = nm_root_level(word);
 	if (!racy_is(tree, pos->page, pos->no, *at_level))
-		return false;			/* root moved or tree detached: read again */
+		return false; /* root moved or tree detached: read again */
 	return nm_page_validate(pos->page, pos->version);
 }
 
@@ -325,14 +325,14 @@ NmStatus
 nm_descend(NmTree *tree, const NmBound *bound, int level, bool strict,
 		   bool want_idx, NmPos *pos, NmKeyCopy *low, bool *low_valid)
 {
-	int			restarts = 0;
+	int restarts = 0;
 
 	nm_epoch_enter(tree->pool);
 	for (;;)
 	{
-		int			at;
-		bool		gone;
-		bool		covered;
+		int at;
+		bool gone;
+		bool covered;
 
 		if (low_valid)
 			*low_valid = false;
@@ -345,23 +345,23 @@ nm_descend(NmTree *tree, const NmBound *bound, int level, bool strict,
 			}
 			goto restart;
 		}
-		covered = false;		/* nobody vouches for the root */
+		covered = false; /* nobody vouches for the root */
 
 		for (;;)
 		{
-			uint16_t	flags;
-			NmPageNo	next;
-			NmPageNo	no;
-			NmPage	   *page;
-			uint64_t	version;
-			int			idx;
+			uint16_t flags;
+			NmPageNo next;
+			NmPageNo no;
+			NmPage *page;
+			uint64_t version;
+			int idx;
 
 			/* Move right while the place is beyond this page. */
 			racy_links(pos->page, &flags, &next);
 			if ((flags & NM_PF_HIGH) && (!covered || (flags & NM_PF_PENDING)))
 			{
-				NmKeyCopy	high;
-				int			c;
+				NmKeyCopy high;
+				int c;
 
 				if (!nm_entry_copy(tree, pos->page, -1, &high) ||
 					!nm_page_validate(pos->page, pos->version))
@@ -434,7 +434,7 @@ nm_descend(NmTree *tree, const NmBound *bound, int level, bool strict,
 			covered = true;
 		}
 
-restart:
+	restart:
 		count_restart(tree, &restarts);
 		if (restarts % 8 == 0)
 		{
@@ -448,9 +448,9 @@ restart:
 NmStatus
 nm_leftmost(NmTree *tree, int level, NmPageNo *no)
 {
-	NmBound		bound = {.infinite = -1};
-	NmPos		pos;
-	NmStatus	st = nm_descend(tree, &bound, level, false, false, &pos, NULL, NULL);
+	NmBound bound = {.infinite = -1};
+	NmPos pos;
+	NmStatus st = nm_descend(tree, &bound, level, false, false, &pos, NULL, NULL);
 
 	if (st != NM_OK)
 		return st;
@@ -462,12 +462,12 @@ nm_leftmost(NmTree *tree, int level, NmPageNo *no)
 NmStatus
 nm_tree_first_leaf(NmTree *tree, const NmBound *bound, uint64_t *lid)
 {
-	NmPos		pos;
+	NmPos pos;
 
 	for (;;)
 	{
-		NmStatus	st = nm_descend(tree, bound, 0, false, false, &pos, NULL, NULL);
-		uint64_t	l;
+		NmStatus st = nm_descend(tree, bound, 0, false, false, &pos, NULL, NULL);
+		uint64_t l;
 
 		if (st != NM_OK)
 			return st;

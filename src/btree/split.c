@@ -23,15 +23,15 @@
 static int
 split_point(const NmTree *tree, const NmPage *p, int pos, int new_size, int *sizes)
 {
-	int			n = p->n + 1;
-	int			largest = 0;
-	int			total = 0;
-	int			sum = 0;
-	int			want;
-	int			best;
-	int			lo = 1;
-	int			hi = n - 1;
-	bool		ascending = (p->flags & NM_PF_HIGH) == 0 && pos == p->n;
+	int n = p->n + 1;
+	int largest = 0;
+	int total = 0;
+	int sum = 0;
+	int want;
+	int best;
+	int lo = 1;
+	int hi = n - 1;
+	bool ascending = (p->flags & NM_PF_HIGH) == 0 && pos == p->n;
 
 	for (int i = 0, j = 0; i < n; i++)
 	{
@@ -70,24 +70,25 @@ split_point(const NmTree *tree, const NmPage *p, int pos, int new_size, int *siz
 NmStatus
 nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep, NmPageNo *right)
 {
-	NmPage	   *p = pos->page;
-	NmPageNo	rno = nm_stash_take(tree);
-	NmPage	   *r = nm_page(tree, rno);
-	NmPage		old;
-	int			sizes[NM_LEAF_MAX_ENTRIES + 1];
-	int			keep;
-	int			idx = pos->idx;
-	int			moved_from;
-	bool		new_left;
-	bool		general = tree->layout == NM_LAYOUT_GENERAL;
-	NmPageNo	high_over = NM_NO_PAGE;
+	NmPage *p = pos->page;
+	NmPageNo rno = nm_stash_take(tree);
+	NmPage *r = nm_page(tree, rno);
+	NmPage old;
+	int sizes[NM_LEAF_MAX_ENTRIES + 1];
+	int keep;
+	int idx = pos->idx;
+	int moved_from;
+	bool new_left;
+	bool general = tree->layout == NM_LAYOUT_GENERAL;
+	NmPageNo high_over = NM_NO_PAGE;
 
 	memcpy(&old, p, sizeof(old));
 	keep = split_point(tree, p, idx,
 					   general ? nm_item_space(p, e->item ? e->item->len : 0, e->overflow != 0)
-					   : (p->level == 0 ? 14 : 18), sizes);
+							   : (p->level == 0 ? 14 : 18),
+					   sizes);
 	new_left = idx < keep;
-	moved_from = new_left ? keep - 1 : keep;	/* in the old page's numbering */
+	moved_from = new_left ? keep - 1 : keep; /* in the old page's numbering */
 
 	nm_page_lock(r);
 	nm_page_init(tree, rno, old.level,
@@ -121,7 +122,7 @@ nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep, NmPageNo *r
 			r->nnull--;
 		if (general)
 		{
-			NmPageNo	over = nm_entry_overflow(r, 0);
+			NmPageNo over = nm_entry_overflow(r, 0);
 
 			/*
 			 * The separator that moves up keeps no page here: the parent gets a
@@ -129,8 +130,8 @@ nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep, NmPageNo *r
 			 */
 			if (over != NM_NO_PAGE)
 			{
-				NmPageNo	child = nm_entry_child(r, 0);
-				NmEntry		bare = {.item = NULL,.tid = sep->tid,.child = child};
+				NmPageNo child = nm_entry_child(r, 0);
+				NmEntry bare = {.item = NULL, .tid = sep->tid, .child = child};
 
 				high_over = over;
 				(void) nm_entry_remove(r, 0);
@@ -175,7 +176,7 @@ NM_RACY static bool
 waits_for_link(const NmTree *tree, const NmPage *p, NmPageNo no, int level, NmPageNo right)
 {
 	return nm_page_is(tree, p, no, level) && p->right == right &&
-		(p->flags & NM_PF_PENDING) != 0;
+		   (p->flags & NM_PF_PENDING) != 0;
 }
 
 /*
@@ -192,9 +193,9 @@ lock_waiting(NmTree *tree, int level, NmPageNo hint, NmPageNo right, const NmBou
 	*st = NM_OK;
 	for (;;)
 	{
-		NmPage	   *p = nm_page(tree, hint);
-		NmPos		pos;
-		uint64_t	v;
+		NmPage *p = nm_page(tree, hint);
+		NmPos pos;
+		uint64_t v;
 
 		nm_epoch_enter(tree->pool);
 		v = nm_page_read_begin(p);
@@ -233,8 +234,8 @@ lock_waiting(NmTree *tree, int level, NmPageNo hint, NmPageNo right, const NmBou
 static bool
 grow_root(NmTree *tree, int level, uint64_t word, NmPageNo root, const NmEntry *second)
 {
-	NmPage	   *p = nm_page(tree, root);
-	NmEntry		first = {.item = NULL,.child = nm_root_page(word)};
+	NmPage *p = nm_page(tree, root);
+	NmEntry first = {.item = NULL, .child = nm_root_page(word)};
 
 	nm_page_lock(p);
 	nm_page_init(tree, root, level + 1,
@@ -262,20 +263,20 @@ grow_root(NmTree *tree, int level, uint64_t word, NmPageNo root, const NmEntry *
 NmStatus
 nm_link_right(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmKeyCopy *sep)
 {
-	NmStash    *stash = tree->scratch;
-	bool		general = tree->layout == NM_LAYOUT_GENERAL;
-	bool		big = general && sep->item.len > NM_INLINE_MAX;
-	NmEntry		e = {.item = &sep->item,.tid = sep->tid,.child = right};
-	NmBound		bound;
+	NmStash *stash = tree->scratch;
+	bool general = tree->layout == NM_LAYOUT_GENERAL;
+	bool big = general && sep->item.len > NM_INLINE_MAX;
+	NmEntry e = {.item = &sep->item, .tid = sep->tid, .child = right};
+	NmBound bound;
 
 	nm_bound_from_copy(&bound, sep, sep->tid);
 	for (;;)
 	{
-		uint64_t	word = nm_root_word(tree);
-		NmPos		pos;
-		NmPage	   *waiting;
-		NmStatus	st;
-		int			need;
+		uint64_t word = nm_root_word(tree);
+		NmPos pos;
+		NmPage *waiting;
+		NmStatus st;
+		int need;
 
 		if (word == 0)
 			return NM_GONE;
@@ -298,7 +299,7 @@ nm_link_right(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmKe
 
 		if (nm_root_level(word) == level)
 		{
-			bool		done;
+			bool done;
 
 			waiting = lock_waiting(tree, level, left, right, &bound, &st);
 			if (waiting == NULL)
@@ -351,10 +352,10 @@ nm_link_right(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmKe
 		}
 		else
 		{
-			NmPageNo	uncle;
-			NmKeyCopy	up;
+			NmPageNo uncle;
+			NmKeyCopy up;
 
-			(void) nm_split(tree, &pos, &e, &up, &uncle);	/* unlocks the parent */
+			(void) nm_split(tree, &pos, &e, &up, &uncle); /* unlocks the parent */
 			waiting->flags &= (uint16_t) ~NM_PF_PENDING;
 			nm_page_unlock(waiting);
 			nm_epoch_exit(tree->pool);

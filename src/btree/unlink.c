@@ -22,7 +22,7 @@
 NM_RACY static int
 find_child(const NmPage *p, NmPageNo child)
 {
-	int			n = nm_page_n(p);
+	int n = nm_page_n(p);
 
 	for (int i = 0; i < n; i++)
 		if (nm_entry_child(p, i) == child)
@@ -40,7 +40,7 @@ NM_RACY static bool
 left_of(const NmTree *tree, const NmPage *p, NmPageNo no, NmPageNo right)
 {
 	return nm_page_is(tree, p, no, 0) && p->right == right &&
-		(p->flags & NM_PF_PENDING) == 0;
+		   (p->flags & NM_PF_PENDING) == 0;
 }
 
 NM_RACY static NmPageNo
@@ -55,7 +55,7 @@ child_at(const NmPage *p, int i)
 static bool
 high_key_fits(NmPage *left, const NmPage *leaf)
 {
-	NmItem		item = {0};
+	NmItem item = {0};
 
 	if ((leaf->flags & NM_PF_GENERAL) == 0 || (leaf->flags & NM_PF_HIGH) == 0)
 		return true;
@@ -71,20 +71,20 @@ high_key_fits(NmPage *left, const NmPage *leaf)
 bool
 nm_unlink_leaf(NmTree *tree, NmPageNo no, const NmKeyCopy *low)
 {
-	NmBound		bound;
-	NmPos		parent;
-	NmPage	   *leaf = nm_page(tree, no);
-	NmPage	   *left;
-	NmPageNo	left_no;
-	uint64_t	leaf_v,
-				left_v;
-	NmRetired	retired = {0};
-	int			idx;
-	bool		done = false;
+	NmBound bound;
+	NmPos parent;
+	NmPage *leaf = nm_page(tree, no);
+	NmPage *left;
+	NmPageNo left_no;
+	uint64_t leaf_v,
+		left_v;
+	NmRetired retired = {0};
+	int idx;
+	bool done = false;
 
 	nm_bound_from_copy(&bound, low, low->tid);
 	if (nm_descend(tree, &bound, 1, false, false, &parent, NULL, NULL) != NM_OK)
-		return false;			/* also when the root is a leaf */
+		return false; /* also when the root is a leaf */
 
 	idx = find_child(parent.page, no);
 	if (idx < 1)

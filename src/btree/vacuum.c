@@ -18,12 +18,12 @@
 
 typedef struct NmLeafTids
 {
-	int			n;
-	uint64_t	tids[NM_LEAF_MAX_ENTRIES];
-	bool		has_high;
-	bool		pending;		/* its right sibling has no downlink */
-	NmPageNo	right;
-	NmKeyCopy	high;
+	int n;
+	uint64_t tids[NM_LEAF_MAX_ENTRIES];
+	bool has_high;
+	bool pending; /* its right sibling has no downlink */
+	NmPageNo right;
+	NmKeyCopy high;
 } NmLeafTids;
 
 NM_RACY static bool
@@ -43,8 +43,8 @@ copy_tids(const NmTree *tree, const NmPage *p, NmLeafTids *out)
 static int
 tid_cmp(const void *a, const void *b)
 {
-	uint64_t	x = *(const uint64_t *) a;
-	uint64_t	y = *(const uint64_t *) b;
+	uint64_t x = *(const uint64_t *) a;
+	uint64_t y = *(const uint64_t *) b;
 
 	return (x > y) - (x < y);
 }
@@ -53,11 +53,11 @@ tid_cmp(const void *a, const void *b)
 static int
 remove_tids(NmPage *p, const uint64_t *dead, int ndead, NmRetired *retired)
 {
-	int			removed = 0;
+	int removed = 0;
 
 	for (int i = p->n - 1; i >= 0; i--)
 	{
-		uint64_t	tid = nm_entry_tid(p, i);
+		uint64_t tid = nm_entry_tid(p, i);
 
 		if (bsearch(&tid, dead, ndead, sizeof(tid), tid_cmp))
 		{
@@ -79,18 +79,18 @@ static NmStatus
 remove_range(NmTree *tree, const NmBound *start, const NmLeafTids *leaf,
 			 const uint64_t *dead, int ndead, int64_t *removed, NmPageNo *emptied)
 {
-	NmKeyCopy	at;
-	NmBound		place = *start;
+	NmKeyCopy at;
+	NmBound place = *start;
 
 	for (;;)
 	{
-		NmRetired	retired = {0};
-		NmPos		pos;
-		NmKeyCopy	high;
-		bool		has_high;
-		int			cnt;
-		bool		past;
-		NmStatus	st = nm_descend(tree, &place, 0, false, false, &pos, NULL, NULL);
+		NmRetired retired = {0};
+		NmPos pos;
+		NmKeyCopy high;
+		bool has_high;
+		int cnt;
+		bool past;
+		NmStatus st = nm_descend(tree, &place, 0, false, false, &pos, NULL, NULL);
 
 		if (st != NM_OK)
 			return st;
@@ -119,7 +119,7 @@ remove_range(NmTree *tree, const NmBound *start, const NmLeafTids *leaf,
 		past = false;
 		if (leaf->has_high)
 		{
-			NmBound		until;
+			NmBound until;
 
 			nm_bound_from_copy(&until, &leaf->high, leaf->high.tid);
 			past = nm_copy_vs_bound(tree, &high, &until) >= 0;
@@ -140,27 +140,27 @@ link_inner_levels(NmTree *tree)
 {
 	for (int level = 1; level <= nm_root_level(nm_root_word(tree)); level++)
 	{
-		NmPageNo	no;
-		NmPage		page;
+		NmPageNo no;
+		NmPage page;
 
 		if (nm_leftmost(tree, level, &no) != NM_OK)
 			return;
 		while (nm_page_snapshot(tree, no, level, &page, NULL) == NM_OK)
 		{
-			NmKeyCopy	high;
+			NmKeyCopy high;
 
 			if ((page.flags & NM_PF_HIGH) == 0)
 				break;
 			if (page.flags & NM_PF_PENDING)
 			{
-				uint64_t	v;
-				bool		ok;
+				uint64_t v;
+				bool ok;
 
 				/* from the page itself: an overflow page may be retired meanwhile */
 				nm_epoch_enter(tree->pool);
 				v = nm_page_read_begin(nm_page(tree, no));
 				ok = nm_entry_copy(tree, nm_page(tree, no), -1, &high) &&
-					nm_page_validate(nm_page(tree, no), v) && v == page.version;
+					 nm_page_validate(nm_page(tree, no), v) && v == page.version;
 				nm_epoch_exit(tree->pool);
 				high.item.data = high.buf;
 				if (ok)
@@ -175,19 +175,19 @@ link_inner_levels(NmTree *tree)
 NmStatus
 nm_tree_vacuum(NmTree *tree, NmVacuum *vac)
 {
-	NmBound		place = {.infinite = -1};
-	NmKeyCopy	fence;
-	bool		fence_valid = false;
-	NmLeafTids	leaf;
-	uint64_t	dead[NM_LEAF_MAX_ENTRIES];
+	NmBound place = {.infinite = -1};
+	NmKeyCopy fence;
+	bool fence_valid = false;
+	NmLeafTids leaf;
+	uint64_t dead[NM_LEAF_MAX_ENTRIES];
 
 	vac->visited = vac->removed = vac->leaves = vac->pages_deleted = 0;
 	for (;;)
 	{
-		NmPos		pos;
-		int			ndead = 0;
-		NmPageNo	emptied = NM_NO_PAGE;
-		NmStatus	st = nm_descend(tree, &place, 0, false, true, &pos, NULL, NULL);
+		NmPos pos;
+		int ndead = 0;
+		NmPageNo emptied = NM_NO_PAGE;
+		NmStatus st = nm_descend(tree, &place, 0, false, true, &pos, NULL, NULL);
 
 		if (st != NM_OK)
 			return st;

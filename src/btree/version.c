@@ -21,11 +21,13 @@ static __thread int nheld = 0;
 
 /* ThreadSanitizer knows no fences; on its platforms loads are ordered anyway. */
 #ifdef NM_TSAN
-#define NM_FENCE_ACQUIRE()	__asm__ __volatile__("" ::: "memory")
-#define NM_FENCE_RELEASE()	__asm__ __volatile__("" ::: "memory")
+#define NM_FENCE_ACQUIRE() __asm__ __volatile__("" :: \
+													: "memory")
+#define NM_FENCE_RELEASE() __asm__ __volatile__("" :: \
+													: "memory")
 #else
-#define NM_FENCE_ACQUIRE()	__atomic_thread_fence(__ATOMIC_ACQUIRE)
-#define NM_FENCE_RELEASE()	__atomic_thread_fence(__ATOMIC_RELEASE)
+#define NM_FENCE_ACQUIRE() __atomic_thread_fence(__ATOMIC_ACQUIRE)
+#define NM_FENCE_RELEASE() __atomic_thread_fence(__ATOMIC_RELEASE)
 #endif
 
 /* Spin a little, then sleep, longer each time up to a millisecond. */
@@ -50,8 +52,8 @@ wait_a_little(int *round)
 uint64_t
 nm_page_read_begin(const NmPage *p)
 {
-	uint64_t	v = __atomic_load_n(&p->version, __ATOMIC_ACQUIRE);
-	int			round = 0;
+	uint64_t v = __atomic_load_n(&p->version, __ATOMIC_ACQUIRE);
+	int round = 0;
 
 	while (nm_unlikely(v & NM_LOCKED))
 	{
@@ -103,7 +105,7 @@ nm_page_lock(NmPage *p)
 {
 	for (;;)
 	{
-		uint64_t	v = nm_page_read_begin(p);
+		uint64_t v = nm_page_read_begin(p);
 
 		if (nm_page_upgrade(p, v))
 			return;
@@ -113,8 +115,8 @@ nm_page_lock(NmPage *p)
 void
 nm_page_unlock(NmPage *p)
 {
-	uint64_t	v = __atomic_load_n(&p->version, __ATOMIC_RELAXED);
-	int			i;
+	uint64_t v = __atomic_load_n(&p->version, __ATOMIC_RELAXED);
+	int i;
 
 	NM_ASSERT(v & NM_LOCKED);
 	for (i = nheld - 1; i >= 0; i--)

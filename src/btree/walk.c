@@ -22,9 +22,9 @@ nm_page_snapshot(NmTree *tree, NmPageNo no, int level, NmPage *out, uint64_t *ve
 {
 	for (int tries = 0; tries < 1000; tries++)
 	{
-		NmPage	   *p = nm_page(tree, no);
-		uint64_t	v;
-		bool		ok;
+		NmPage *p = nm_page(tree, no);
+		uint64_t v;
+		bool ok;
 
 		if (!nm_page_no_valid(tree, no))
 			return NM_STALE;
@@ -50,11 +50,11 @@ nm_page_snapshot(NmTree *tree, NmPageNo no, int level, NmPage *out, uint64_t *ve
 
 /* Count one level; NM_STALE if a page moved from under the walk. */
 static NmStatus
-count_level(NmTree *tree, int level, NmTreeStats *stats, void (*tick) (void *), void *arg)
+count_level(NmTree *tree, int level, NmTreeStats *stats, void (*tick)(void *), void *arg)
 {
-	NmPageNo	no;
-	NmPage		copy;
-	NmStatus	st = nm_leftmost(tree, level, &no);
+	NmPageNo no;
+	NmPage copy;
+	NmStatus st = nm_leftmost(tree, level, &no);
 
 	if (st != NM_OK)
 		return st;
@@ -74,7 +74,7 @@ count_level(NmTree *tree, int level, NmTreeStats *stats, void (*tick) (void *), 
 					stats->killed += nm_entry_killed(&copy, i);
 			if (copy.flags & NM_PF_GENERAL)
 				stats->free_bytes += copy.lower + copy.garbage - NM_BODY -
-					copy.n * nm_gn_slot_size(&copy);
+									 copy.n * nm_gn_slot_size(&copy);
 			else
 				stats->free_bytes += (nm_fx_cap(&copy) - copy.n) * 14;
 		}
@@ -84,7 +84,7 @@ count_level(NmTree *tree, int level, NmTreeStats *stats, void (*tick) (void *), 
 		{
 			for (int i = -1; i < copy.n; i++)
 			{
-				NmPageNo	over = (i == 0 && level > 0) ? NM_NO_PAGE : nm_entry_overflow(&copy, i);
+				NmPageNo over = (i == 0 && level > 0) ? NM_NO_PAGE : nm_entry_overflow(&copy, i);
 
 				if (over != NM_NO_PAGE)
 				{
@@ -102,12 +102,12 @@ count_level(NmTree *tree, int level, NmTreeStats *stats, void (*tick) (void *), 
 }
 
 NmStatus
-nm_tree_stats(NmTree *tree, NmTreeStats *stats, void (*tick) (void *), void *arg)
+nm_tree_stats(NmTree *tree, NmTreeStats *stats, void (*tick)(void *), void *arg)
 {
 	for (int tries = 0;; tries++)
 	{
-		uint64_t	word = nm_root_word(tree);
-		NmStatus	st = NM_OK;
+		uint64_t word = nm_root_word(tree);
+		NmStatus st = NM_OK;
 
 		memset(stats, 0, sizeof(*stats));
 		if (word == 0)

@@ -20,4 +20,4 @@
 extern NmStatus nm_page_snapshot(NmTree *tree, NmPageNo no, int level, NmPage *out,
 								 uint64_t *version);
 
-#endif							/* NM_BTREE_WALK_H */
+#endif /* NM_BTREE_WALK_H */

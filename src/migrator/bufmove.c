@@ -29,7 +29,7 @@
 /* No target that was out of memory, for this many seconds. */
 #define FULL_SECONDS 60
 /* After being denied: first and longest pause of all buffer moves. */
-#define DENIED_SECONDS 60
+#define DENIED_SECONDS	   60
 #define DENIED_SECONDS_MAX 3600
 /* A relation whose cold places were looked at rests this long. */
 #define FOLLOW_SECONDS 30

@@ -22,7 +22,7 @@
 #include "port/atomics.h"
 
 /* Blocks per place: 1 MiB, which is 128 blocks of 8 kB. */
-#define NM_RANGE_BYTES (1024 * 1024)
+#define NM_RANGE_BYTES	(1024 * 1024)
 #define NM_RANGE_BLOCKS (NM_RANGE_BYTES / BLCKSZ)
 
 /*

@@ -23,9 +23,9 @@
 #include "utils/memutils.h"
 
 #define VERIFY_ONE_IN 16
-#define VERIFY_MIN 16	 /* fewer checks decide nothing */
-#define DRIFT_SHARE 0.1	 /* of checked pages: forget the map */
-#define QUERY_PAGES 1024 /* pages per call to the kernel */
+#define VERIFY_MIN	  16   /* fewer checks decide nothing */
+#define DRIFT_SHARE	  0.1  /* of checked pages: forget the map */
+#define QUERY_PAGES	  1024 /* pages per call to the kernel */
 
 /*
  * One entry per unit (a buffer, or a huge page): generation << 8 | node

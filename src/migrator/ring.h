@@ -22,7 +22,7 @@
 
 #include "port.h"
 
-#define NM_RING_SIZE 512 /* samples; a power of two; 12 kB per process */
+#define NM_RING_SIZE  512 /* samples; a power of two; 12 kB per process */
 #define NM_CACHE_LINE 64
 
 /*

@@ -28,7 +28,7 @@
 #include "port.h"
 
 #define NM_SKETCH_WAYS 8
-#define NM_PLACE_ALL UINT32_MAX
+#define NM_PLACE_ALL   UINT32_MAX
 
 typedef enum NmPlaceKind
 {

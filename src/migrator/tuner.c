@@ -12,11 +12,11 @@
 
 #include <string.h>
 
-#define CALM_CALLS 8	 /* cheap calls before the batch grows */
+#define CALM_CALLS	8	 /* cheap calls before the batch grows */
 #define CHEAP_SHARE 0.25 /* of max_latency: a pause below is cheap */
 #define BUSY_SMOOTH 0.1	 /* weight of the newest call */
-#define BUSY_HIGH 0.2	 /* share of busy pages that asks for sync_light */
-#define BUSY_LOW 0.05	 /* ... and that goes back to async */
+#define BUSY_HIGH	0.2	 /* share of busy pages that asks for sync_light */
+#define BUSY_LOW	0.05 /* ... and that goes back to async */
 
 void
 nm_tuner_init(NmTuner *tuner)

@@ -42,19 +42,19 @@ PGDLLEXPORT void nm_migrator_main(Datum arg);
 /* Samples taken from the rings at a time. */
 #define DRAIN_SAMPLES 4096
 /* With a ring more than half full the next drain comes earlier, down to this. */
-#define DRAIN_MIN_MS 50
+#define DRAIN_MIN_MS  50
 #define MAX_PROPOSALS 256
 /* A round moves at most this much before samples are looked at again. */
 #define ROUND_BYTES (64 * 1024 * 1024)
 /* Room that a target must keep for others. */
-#define HEADROOM_SHARE (1.0 / 64)
+#define HEADROOM_SHARE		(1.0 / 64)
 #define SWEEP_FILES_SECONDS 30 /* between looks for dropped index files */
-#define ALLOWED_SECONDS 10	   /* between looks at cpuset changes */
-#define LEARN_SECONDS 5		   /* between looks for new trees */
-#define LEARN_SOON_SECONDS 1   /* ... when pages of no known tree are in use */
-#define LEARN_SPARE 20		   /* ... but at most this share of the time */
-#define ERROR_PAUSE_MS 1000
-#define ERROR_PAUSE_MAX_MS 60000
+#define ALLOWED_SECONDS		10 /* between looks at cpuset changes */
+#define LEARN_SECONDS		5  /* between looks for new trees */
+#define LEARN_SOON_SECONDS	1  /* ... when pages of no known tree are in use */
+#define LEARN_SPARE			20 /* ... but at most this share of the time */
+#define ERROR_PAUSE_MS		1000
+#define ERROR_PAUSE_MAX_MS	60000
 
 /* Places that the sketch can hold: all of shared buffers, within these. */
 #define SKETCH_PLACES_MIN 4096

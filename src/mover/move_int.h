@@ -30,7 +30,7 @@
  * Values of NmMoveItem.status while a request is under way.  The kernel stores
  * errnos and nodes only, so these can't be met in an answer.
  */
-#define ST_PENDING INT32_MIN
+#define ST_PENDING	 INT32_MIN
 #define ST_DUPLICATE (INT32_MIN + 1)
 
 typedef struct MoveWork

@@ -33,7 +33,7 @@ typedef enum NmEngine
 	NM_ENGINE_OFF = 0,
 	NM_ENGINE_MOVE_PAGES = 1,
 	NM_ENGINE_MOVE_PAGES2 = 2,
-	NM_ENGINE_AUTO = 3			/* a wish, never a result of nm_mover_choose */
+	NM_ENGINE_AUTO = 3 /* a wish, never a result of nm_mover_choose */
 } NmEngine;
 
 typedef enum NmMode
@@ -41,28 +41,28 @@ typedef enum NmMode
 	NM_MODE_ASYNC = 0,
 	NM_MODE_SYNC_LIGHT = 1,
 	NM_MODE_SYNC = 2,
-	NM_MODE_AUTO = 3			/* async for background work, sync by hand */
+	NM_MODE_AUTO = 3 /* async for background work, sync by hand */
 } NmMode;
 
-#define NM_BATCH_DEFAULT	32		/* pages unmapped at once; kernel.md 0.5 */
-#define NM_BATCH_MAX		4096
+#define NM_BATCH_DEFAULT 32 /* pages unmapped at once; kernel.md 0.5 */
+#define NM_BATCH_MAX	 4096
 
 /* What this machine and process can do; filled once per process. */
 typedef struct NmMoverCaps
 {
-	bool		move_pages;		/* call exists and is permitted (seccomp) */
-	int			move_pages_errno;
-	bool		move_pages2;	/* discovered and handshake done */
-	int			move_pages2_errno;	/* why not: ENOENT no sysfs file, ... */
-	long		move_pages2_number; /* system call number, -1 */
-	uint64_t	move_pages2_abi;	/* ABI version from sysfs, 0 */
-	bool		cap_sys_nice;	/* effective: may move pages others map */
-	bool		mbind;			/* permitted */
-	int			mbind_errno;
-	bool		get_mempolicy;	/* permitted */
-	int			get_mempolicy_errno;
-	int			numa_balancing; /* kernel.numa_balancing, -1 unknown */
-	size_t		os_page_size;
+	bool move_pages; /* call exists and is permitted (seccomp) */
+	int move_pages_errno;
+	bool move_pages2;		  /* discovered and handshake done */
+	int move_pages2_errno;	  /* why not: ENOENT no sysfs file, ... */
+	long move_pages2_number;  /* system call number, -1 */
+	uint64_t move_pages2_abi; /* ABI version from sysfs, 0 */
+	bool cap_sys_nice;		  /* effective: may move pages others map */
+	bool mbind;				  /* permitted */
+	int mbind_errno;
+	bool get_mempolicy; /* permitted */
+	int get_mempolicy_errno;
+	int numa_balancing; /* kernel.numa_balancing, -1 unknown */
+	size_t os_page_size;
 } NmMoverCaps;
 
 /* root: prefix for sysfs/procfs in tests ("" normally). */
@@ -75,9 +75,9 @@ extern const char *nm_mode_name(NmMode mode);
 
 typedef struct NmMoveItem
 {
-	void	   *addr;			/* any address in the page */
-	int32_t		node;			/* kernel node id wanted */
-	int32_t		status;			/* out: >= 0 node it is on now; else -errno:
+	void *addr;		/* any address in the page */
+	int32_t node;	/* kernel node id wanted */
+	int32_t status; /* out: >= 0 node it is on now; else -errno:
 								 * -ENOENT absent, -EBUSY/-EAGAIN busy,
 								 * -EACCES/-EPERM denied, -ENODEV node refused,
 								 * -ENOMEM target full, ... */
@@ -85,33 +85,33 @@ typedef struct NmMoveItem
 
 typedef struct NmMoveOptions
 {
-	NmEngine	engine;			/* chosen, not AUTO */
-	NmMode		mode;
-	int			batch;			/* 0 = default; move_pages: pages per call */
-	bool		all_mappers;	/* MPOL_MF_MOVE_ALL: needs cap_sys_nice */
-	size_t		page_size;		/* real page size behind the addresses: 4096
+	NmEngine engine; /* chosen, not AUTO */
+	NmMode mode;
+	int batch;		  /* 0 = default; move_pages: pages per call */
+	bool all_mappers; /* MPOL_MF_MOVE_ALL: needs cap_sys_nice */
+	size_t page_size; /* real page size behind the addresses: 4096
 								 * or a huge page's */
-	bool		hugetlb;		/* mincore sees only the caller's table: take
+	bool hugetlb;	  /* mincore sees only the caller's table: take
 								 * pages as present, one target per call, touch
 								 * before each call */
-	bool		query_first;	/* drop pages already there without a move call */
+	bool query_first; /* drop pages already there without a move call */
 	/* between chunks; returns false to stop early. May longjmp. */
-	bool		(*tick) (void *arg);
-	void	   *arg;
+	bool (*tick)(void *arg);
+	void *arg;
 } NmMoveOptions;
 
 /* asked = moved + already + busy + denied + absent + failed, in OS pages. */
 typedef struct NmMoveStats
 {
-	int64_t		asked,
-				moved,
-				already,
-				busy,
-				denied,
-				absent,
-				failed,
-				calls;
-	double		elapsed_ms;
+	int64_t asked,
+		moved,
+		already,
+		busy,
+		denied,
+		absent,
+		failed,
+		calls;
+	double elapsed_ms;
 } NmMoveStats;
 
 /*
@@ -140,4 +140,4 @@ extern bool nm_query_nodes(const NmMoverCaps *caps, void *const *addrs, size_t n
 /* 32 status codes to words for users: "busy (pinned)", ... */
 extern const char *nm_move_status_text(int status);
 
-#endif							/* NM_MOVER_H */
+#endif /* NM_MOVER_H */

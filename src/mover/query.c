@@ -23,8 +23,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define PRESENT_NO 0
-#define PRESENT_YES 1
+#define PRESENT_NO		0
+#define PRESENT_YES		1
 #define PRESENT_UNKNOWN 2 /* ask the kernel, but don't touch */
 
 /* Entries of one query call: bounds the time without a tick. */

@@ -23,14 +23,14 @@
  * copy; test/unit/mover compares the two.
  */
 #define NM_MP2_SYSFS_NUMBER "/sys/kernel/mm/move_pages2/number"
-#define NM_MP2_SYSFS_ABI "/sys/kernel/mm/move_pages2/abi"
-#define NM_MP2_ABI_VERSION 1
-#define NM_MP2_ABI_MAGIC (0x4d503200 | NM_MP2_ABI_VERSION)
+#define NM_MP2_SYSFS_ABI	"/sys/kernel/mm/move_pages2/abi"
+#define NM_MP2_ABI_VERSION	1
+#define NM_MP2_ABI_MAGIC	(0x4d503200 | NM_MP2_ABI_VERSION)
 
-#define NM_MP2_MOVE_ALL (1U << 0)
+#define NM_MP2_MOVE_ALL	  (1U << 0)
 #define NM_MP2_PAGE_CACHE (1U << 1)
-#define NM_MP2_NO_DRAIN (1U << 2)
-#define NM_MP2_HANDSHAKE (1U << 31)
+#define NM_MP2_NO_DRAIN	  (1U << 2)
+#define NM_MP2_HANDSHAKE  (1U << 31)
 
 typedef struct NmMp2Args
 {
@@ -46,7 +46,7 @@ typedef struct NmMp2Args
 } NmMp2Args;
 
 /* move_pages(2) flags */
-#define NM_MPOL_MF_MOVE (1 << 1)
+#define NM_MPOL_MF_MOVE		(1 << 1)
 #define NM_MPOL_MF_MOVE_ALL (1 << 2)
 
 typedef struct NmSys

@@ -31,7 +31,7 @@
 #include <unistd.h>
 
 #define PLACES_TTL_NS (UINT64_C(10) * 1000 * 1000 * 1000)
-#define NO_LIMIT (UINT64_C(1) << 62)
+#define NO_LIMIT	  (UINT64_C(1) << 62)
 
 /* A place in a hierarchy: mount point, and the path below it ("" = itself). */
 typedef struct Place

@@ -31,7 +31,7 @@ static __thread NmEpochSlot *my_slot = NULL;
  * fence orders is a sequentially consistent operation instead.
  */
 #ifdef NM_TSAN
-#define FULL_FENCE() ((void) 0)
+#define FULL_FENCE()			 ((void) 0)
 #define FENCED_STORE(obj, value) ((void) atomic_exchange(obj, value))
 #else
 #define FULL_FENCE() atomic_thread_fence(memory_order_seq_cst)

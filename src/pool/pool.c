@@ -29,7 +29,7 @@
 #endif
 #ifndef F_SEAL_SHRINK
 #define F_SEAL_SHRINK 0x0002
-#define F_SEAL_GROW 0x0004
+#define F_SEAL_GROW	  0x0004
 #endif
 
 static size_t

@@ -34,8 +34,8 @@
 #include "port.h"
 #include "topology.h"
 
-#define NM_PAGE_SIZE 4096
-#define NM_CHUNK_SIZE (2 * 1024 * 1024)
+#define NM_PAGE_SIZE   4096
+#define NM_CHUNK_SIZE  (2 * 1024 * 1024)
 #define NM_CHUNK_PAGES (NM_CHUNK_SIZE / NM_PAGE_SIZE)
 
 /*

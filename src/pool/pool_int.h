@@ -21,10 +21,10 @@
 
 #include <stdatomic.h>
 
-#define NM_CACHE_LINE 64
+#define NM_CACHE_LINE	64
 #define NM_CGROUP_SLACK (UINT64_C(16) * 1024 * 1024)
 #define NM_COMMIT_SHIFT 40
-#define NM_COMMIT_MAX ((UINT32_C(1) << (64 - NM_COMMIT_SHIFT)) - 1)
+#define NM_COMMIT_MAX	((UINT32_C(1) << (64 - NM_COMMIT_SHIFT)) - 1)
 #define NM_BITMAP_WORDS (NM_CHUNK_PAGES / 64)
 
 /* Retirements between two steps of the global epoch. */

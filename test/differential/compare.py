@@ -41,7 +41,7 @@ class Tester:
             self.s.run("DROP TABLE IF EXISTS %s_%s" % (t, am))
             self.s.run("CREATE TABLE %s_%s (id int, pad text, %s) WITH (autovacuum_enabled = off, fillfactor = %d)"
                        % (t, am, cols, fillfactor))
-        self.insert(r.choice((0, 10, 500, 3000)))
+        self.insert(r.choice((0, 10, 200, 500, 3000)))
         for _ in range(r.randint(1, 3)):
             self.create_index()
         self.insert(r.choice((0, 10, 1000)))

@@ -7,8 +7,9 @@ from session import HARMLESS, Error, Lost, Session
 
 
 class Writers:
-    def __init__(self, dbname, table, count, seed):
+    def __init__(self, dbname, schema, table, count, seed):
         self.dbname = dbname
+        self.schema = schema
         self.table = table + "_n"
         self.seed = seed
         self.error = None
@@ -32,6 +33,7 @@ class Writers:
         r = random.Random("%d/%s/%d" % (self.seed, self.table, n))
         try:
             with Session(self.dbname) as s:
+                s.run("SET search_path = %s" % self.schema)
                 s.run("SET lock_timeout = '20s'")
                 while not self.over.is_set():
                     for sql in self.step(r):

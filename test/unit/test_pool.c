@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define MB ((size_t) 1 << 20)
+#define MB		 ((size_t) 1 << 20)
 #define CHUNK_MB (NM_CHUNK_SIZE / MB)
 
 static Rng rng;

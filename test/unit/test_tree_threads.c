@@ -39,7 +39,7 @@ enum State
 static int run_length;
 
 /* Owner 0's operations per phase: enough to fill or empty four runs. */
-#define PHASE_OPS ((uint64_t) run_length * 21)
+#define PHASE_OPS	((uint64_t) run_length * 21)
 #define MAX_WORKERS 12
 
 typedef struct World
@@ -543,8 +543,8 @@ test_churn(const char *name, Universe *u, int per_key, int run, bool leave_epoch
 
 /* ---- unique guard ---- */
 
-#define STRIPES 16
-#define RACERS 4
+#define STRIPES	   16
+#define RACERS	   4
 #define MAX_UNIQUE 4000
 
 typedef struct Race

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #define WEIGHT 1000
-#define MAXP 256
+#define MAXP   256
 
 static NmSketch sketch;
 static NmPolicyParams params;

@@ -20,7 +20,7 @@
 #include "mover/sys.h"
 
 #define FAKE_PAGES 8192
-#define FAKE_BASE ((char *) 0x100000000)
+#define FAKE_BASE  ((char *) 0x100000000)
 #define FAKE_NODES 32
 
 typedef struct FakePage

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #define NPAGES 1024
-#define PAGE 4096
+#define PAGE   4096
 
 static NmTopology topo;
 static NmMoverCaps caps;
