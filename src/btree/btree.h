@@ -220,6 +220,7 @@ typedef struct NmBatch
 	int n;
 	NmPageNo leaf;	   /* address hint, for sampling and kill */
 	uint64_t lid;	   /* logical id of the leaf */
+	uint64_t tree_id;  /* of the tree it came from */
 	uint32_t removals; /* its removal counter at copy time */
 	uint64_t tids[NM_LEAF_MAX_ENTRIES];
 	int64_t keys[NM_LEAF_MAX_ENTRIES]; /* FIXED */
@@ -255,6 +256,7 @@ typedef struct NmScan
 	bool done;
 	NmPageNo hint_page;
 	uint64_t hint_version;
+	uint64_t hint_tree; /* tree id it belongs to */
 	NmPageNo hint_next;
 	bool fence_valid;
 	NmItem fence; /* where the next leaf begins (or ends) */

@@ -313,7 +313,8 @@ nm_tree_delete(NmTree *tree, const NmItem *item, uint64_t tid)
 NM_RACY static bool
 same_leaf(const NmTree *tree, const NmPage *p, const NmBatch *batch)
 {
-	return nm_page_is(tree, p, batch->leaf, 0) && p->lid == batch->lid &&
+	return batch->tree_id == tree->tree_id && nm_page_is(tree, p, batch->leaf, 0) &&
+		   p->lid == batch->lid &&
 		   p->removals == batch->removals;
 }
 

@@ -157,7 +157,8 @@ follow_hint(NmScan *scan, NmPos *pos)
 	NmTree *tree = scan->tree;
 	NmPage *old;
 
-	if (scan->dir != NM_FORWARD || scan->hint_page == NM_NO_PAGE)
+	if (scan->dir != NM_FORWARD || scan->hint_page == NM_NO_PAGE ||
+		scan->hint_tree != tree->tree_id)
 		return false;
 	nm_epoch_enter(tree->pool);
 	old = nm_page(tree, scan->hint_page);
@@ -199,6 +200,7 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 
 	racy_leaf(pos->page, &batch->lid, &batch->removals, &flags, &right, &n);
 	batch->leaf = pos->no;
+	batch->tree_id = tree->tree_id;
 	if (pos->idx > n)
 		return NM_STALE;
 
@@ -260,6 +262,7 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 		set_fence(scan, &next->item, next->tid);
 		scan->hint_page = backward ? NM_NO_PAGE : pos->no;
 		scan->hint_version = pos->version;
+		scan->hint_tree = tree->tree_id;
 		scan->hint_next = right;
 		/* nothing of the range is beyond the fence: spare the next visit */
 		if (backward ? (nm_copy_vs_bound(tree, next, scan->lo) <= 0) : (nm_copy_vs_bound(tree, next, scan->hi) >= 0))
