@@ -45,7 +45,6 @@ BEGIN
 	END IF;
 	IF a = 100 THEN
 		PERFORM set_config('work_mem', '77MB', false);
-		PERFORM set_config('search_path', 'evil', false);
 	END IF;
 	RETURN a;
 END $$;
