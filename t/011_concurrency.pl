@@ -18,6 +18,9 @@ $node->safe_psql('postgres', q(
 SET client_min_messages = error;
 CREATE EXTENSION numa_migrate;
 CREATE TABLE t (id int, n int);
+CREATE SEQUENCE ids;
+-- scattered, and never the same twice: any violation of t_u is a fault
+CREATE FUNCTION new_id() RETURNS int LANGUAGE sql AS $$ SELECT (nextval('ids') * 1103515245 % 2147483648)::int - 1073741824 $$;
 CREATE UNIQUE INDEX t_u ON t USING numa_btree (id);
 CREATE TABLE churn (a int, b text);
 INSERT INTO churn SELECT g, 'k' || g FROM generate_series(1, 5000) g;
@@ -42,7 +45,7 @@ my $secs = 6;
 # 1. CIC, REINDEX CONCURRENTLY and DROP beside inserts, updates and deletes.
 $node->pgbench("--no-vacuum --client=5 --time=$secs", 0, [qr{actually processed}], [qr{^$}], 'concurrent index builds beside writers', {
 	'011_insert@8' => q(
-		INSERT INTO t SELECT (random() * 2000000000)::int, 0 FROM generate_series(1, 10);
+		INSERT INTO t SELECT new_id(), 0 FROM generate_series(1, 10);
 		UPDATE t SET n = n + 1 WHERE id IN (SELECT id FROM t LIMIT 5);
 		DELETE FROM t WHERE id IN (SELECT id FROM t OFFSET 3000 LIMIT 10);
 	),
@@ -63,13 +66,13 @@ check_all($node, 'after concurrent builds');
 $node->pgbench("--no-vacuum --client=4 --time=$secs", 0, [qr{actually processed}], [qr{^$}], 'concurrent index builds beside prepared transactions', {
 	'011_2pc@4' => q(
 		BEGIN;
-		INSERT INTO t SELECT (random() * 2000000000)::int, 5 FROM generate_series(1, 5);
+		INSERT INTO t SELECT new_id(), 5 FROM generate_series(1, 5);
 		PREPARE TRANSACTION 'c:client_id';
 		COMMIT PREPARED 'c:client_id';
 	),
 	'011_2pc_abort@2' => q(
 		BEGIN;
-		INSERT INTO t SELECT (random() * 2000000000)::int, 5 FROM generate_series(1, 5);
+		INSERT INTO t SELECT new_id(), 5 FROM generate_series(1, 5);
 		DELETE FROM t WHERE n = 3;
 		PREPARE TRANSACTION 'c:client_id';
 		ROLLBACK PREPARED 'c:client_id';

@@ -44,7 +44,11 @@ open_own_index(Oid indexoid, Relation *heap, const char *what)
 	bool allowed;
 
 	*heap = OidIsValid(heapoid) ? table_open(heapoid, AccessShareLock) : NULL;
-	index = relation_open(indexoid, AccessShareLock);
+	index = try_relation_open(indexoid, AccessShareLock);
+	if (index == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", indexoid)));
 	if (!nm_is_numa_btree(index))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
