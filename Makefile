@@ -39,8 +39,3 @@ PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
 $(OBJS): $(wildcard src/*.h src/*/*.h kernel/uapi/*.h)
-
-all: numa_migrate--1.0.sql
-
-numa_migrate--1.0.sql: $(sort $(wildcard src/sql/*.sql))
-	cat $^ > $@

@@ -1,4 +1,4 @@
-/* numa_migrate--1.0.sql: made by "make" from src/sql/; edit those files */
+/* numa_migrate--1.0.sql */
 
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION numa_migrate" to load this file. \quit
