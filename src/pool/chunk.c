@@ -101,7 +101,12 @@ populate(NmPool *pool, size_t offset, size_t len)
 	}
 	if (rc == 0)
 		return 0;
-	saved = errno;
+
+	/*
+	 * The kernel's words for "no memory" here are EFAULT (a page could not be
+	 * made: strict overcommit) and ENOSPC (the same, asked by fallocate).
+	 */
+	saved = errno == EFAULT || errno == ENOSPC ? ENOMEM : errno;
 	nm_punch_range(pool, offset, len);
 	return saved;
 }
