@@ -321,6 +321,8 @@ extern void nm_item_from_tuple(const NmKeyDesc *desc, IndexTuple itup, NmItem *i
 /* Entry i of a batch; GENERAL data points into the batch. */
 extern void nm_item_from_batch(const NmKeyDesc *desc, const NmBatch *batch, int i, NmItem *item);
 /* Head of a first-column value of the operator class's own type. */
+/* Bytes 8 * word and on of a string, as a head is made of the first ones. */
+extern uint64 nm_key_word(const NmKeyDesc *desc, const char *p, int len, int word);
 extern uint64 nm_key_head(const NmKeyDesc *desc, Datum value, bool isnull);
 /* Built-in order function of an integer-like type, or NM_FIXED_NONE. */
 extern NmFixedKind nm_fixed_kind_of_proc(Oid proc);

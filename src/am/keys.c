@@ -420,6 +420,20 @@ head_of_bytes(const unsigned char *p, int len)
 	return h;
 }
 
+/*
+ * The word-th eight bytes of a string that is the first column, as part of an
+ * order-preserving image; beyond its end zeros.
+ */
+uint64
+nm_key_word(const NmKeyDesc *desc, const char *p, int len, int word)
+{
+	uint64 h = 0;
+
+	if (len > word * 8)
+		h = head_of_bytes((const unsigned char *) p + word * 8, len - word * 8);
+	return desc->desc_first ? ~h : h;
+}
+
 /* Order-preserving image of a double; -0 is 0 and NaN is above infinity. */
 static inline uint64
 head_of_float(double v)

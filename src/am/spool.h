@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * spool.h
- *	  Phases of an index build, shared by build.c and spool.c.
+ *	  Inside of the spool: what spool.c, spool_fixed.c, spool_general.c and
+ *	  spool_runs.c share; phases of an index build.
  *
  * IDENTIFICATION
  *	  src/am/spool.h
@@ -13,11 +14,131 @@
 
 #include "am/am.h"
 
+#include "access/itup.h"
+#include "storage/buffile.h"
+#include "utils/sortsupport.h"
+
 /* PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE is 1 */
 #define NM_PHASE_SCAN 2
 #define NM_PHASE_SORT 3
 #define NM_PHASE_LOAD 4
 
+/*
+ * What an entry carries beside its key: TID << 1 | dead, and in bit 62 what
+ * its layout likes to keep there.
+ */
+#define NM_WHAT_FLAG	   (UINT64CONST(1) << 62)
+#define NM_WHAT_TID(what)  (((what) & (NM_WHAT_FLAG - 1)) >> 1)
+#define NM_WHAT_DEAD(what) (((what) &1) != 0)
+
+/*
+ * An entry as it is sorted and written to a run.
+ * FIXED: key is the key, flag = rank, which puts NULLs at their end; so the
+ * order is (rank, key, what).
+ * GENERAL: key is a head or an abbreviated key (see spool_general.c), flag =
+ * the first column is NULL; an index tuple follows.
+ */
+typedef struct NmSpoolEntry
+{
+	uint64 key;
+	uint64 what;
+} NmSpoolEntry;
+
+/* GENERAL, in memory. */
+typedef struct NmSpoolTuple
+{
+	NmSpoolEntry entry;
+	IndexTuple itup;
+} NmSpoolTuple;
+
+/* Bytes of a run kept in memory; a record has at most 16 + 2,704. */
+#define NM_RUN_BUFFER 16384
+
+/* A sorted run on disk.  At most one record, at buf + pos, is looked at. */
+typedef struct NmRun
+{
+	BufFile *file;
+	int64 left; /* bytes not yet read into the buffer */
+	int pos;
+	int n;
+	union
+	{
+		char data[NM_RUN_BUFFER];
+		NmSpoolEntry align;
+	} buf;
+} NmRun;
+
+struct NmSpool
+{
+	NmIndex *idx;
+	Relation heap;
+	Relation index;
+	bool fixed; /* layout */
+	bool unique_check;
+	bool nulls_distinct;
+	bool progress;
+	Size workmem; /* bytes */
+	MemoryContext cxt;
+
+	/* entries in memory: one of the arrays */
+	NmSpoolEntry *entries; /* FIXED */
+	NmSpoolTuple *tuples;  /* GENERAL */
+	int64 nentries;
+	int64 maxentries; /* allocated */
+
+	/* GENERAL */
+	MemoryContext tuple_cxt; /* the index tuples in memory, nothing else */
+	bool heads;				 /* entry.key is a head of the tree's kind */
+	bool abbreviated;		 /* entry.key is an abbreviated key of column 1 */
+	int64 ntotal;			 /* tuples ever added, and when to look again ... */
+	int64 abbrev_next;		 /* ... whether abbreviating is worth it */
+	SortSupportData support[INDEX_MAX_KEYS];
+
+	NmRun **runs;
+	int nruns;
+	int maxruns;
+
+	/* while loading */
+	NmTree *tree;
+	NmBulk *bulk;
+	bool bulk_open;
+	NmItem last_item; /* last alive entry, for the unique check */
+	char *last_tuple; /* GENERAL: its tuple, in a buffer */
+	bool last_valid;
+};
+
+/* spool.c */
 extern void nm_spool_show_progress(NmSpool *spool);
+extern void nm_spool_set_phase(NmSpool *spool, int phase);
+extern void nm_spool_emit(NmSpool *spool, const NmItem *item, uint64 what);
+
+/* spool_fixed.c */
+extern void nm_spool_fixed_begin(NmSpool *spool);
+extern void nm_spool_fixed_add(NmSpool *spool, Datum value, bool isnull, uint64 what);
+extern int nm_spool_fixed_compare(const NmSpoolEntry *a, const NmSpoolEntry *b);
+extern void nm_spool_fixed_emit(NmSpool *spool, const NmSpoolEntry *e);
+extern void nm_spool_fixed_load(NmSpool *spool);
+
+/* spool_general.c */
+extern void nm_spool_general_begin(NmSpool *spool);
+extern void nm_spool_general_add(NmSpool *spool, Datum *values, bool *isnull,
+								 ItemPointer tid, uint64 what);
+extern int nm_spool_general_compare(NmSpool *spool, const NmSpoolEntry *a, IndexTuple ta,
+									const NmSpoolEntry *b, IndexTuple tb);
+extern void nm_spool_general_load(NmSpool *spool);
+
+/* spool_runs.c */
+extern NmRun *nm_run_begin(NmSpool *spool);
+extern void nm_run_write(NmRun *run, const void *data, Size len);
+extern void nm_run_end(NmRun *run);
+extern void nm_runs_load(NmSpool *spool);
+extern void nm_runs_close(NmSpool *spool);
+
+/* The tuple of a GENERAL record. */
+static inline IndexTuple
+nm_record_tuple(const NmSpoolEntry *e)
+{
+	return (IndexTuple) (e + 1);
+}
 
 #endif /* NM_SPOOL_H */

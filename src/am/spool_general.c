@@ -1,0 +1,409 @@
+/*-------------------------------------------------------------------------
+ *
+ * spool_general.c
+ *	  Sort entries of the GENERAL layout: index tuples.
+ *
+ * An entry has 64 bits that decide most comparisons without its tuple:
+ *	- the head that the tree uses, too, where the first column has one.  All is
+ *	  sorted by heads first; what has equal heads is sorted by the next eight
+ *	  bytes of the first column, and so on, where that is a string of bytes
+ *	  (a radix sort from the top, with quicksort inside);
+ *	- else the abbreviated key that the type's own sort support offers (numeric,
+ *	  text under ICU collations), as long as it finds that worth it.
+ * What they leave open is decided by the columns, then by the TID.
+ *
+ * Any order function will do: tuplesort, which we could use for classes whose
+ * "<" a btree family has, would form a minimal tuple of every row besides.
+ *
+ * IDENTIFICATION
+ *	  src/am/spool_general.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "am/am.h"
+
+#include "am/spool.h"
+
+#include "access/genam.h"
+#include "access/stratnum.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
+/* Below this many equal heads the columns are compared at once. */
+#define REFINE_MIN 8
+/* Words of the first column that are looked at one by one. */
+#define REFINE_MAX 32
+
+static int compare_columns(NmSpool *spool, IndexTuple a, IndexTuple b);
+
+static inline int
+compare_tids(const NmSpoolEntry *a, const NmSpoolEntry *b)
+{
+	uint64 x = a->what & ~NM_WHAT_FLAG;
+	uint64 y = b->what & ~NM_WHAT_FLAG;
+
+	return (x > y) - (x < y);
+}
+
+static inline int
+compare_heads(const NmSpoolTuple *a, const NmSpoolTuple *b)
+{
+	return (a->entry.key > b->entry.key) - (a->entry.key < b->entry.key);
+}
+
+/* Equal heads, or none: by abbreviated keys, columns, TID. */
+static inline int
+compare_rest(NmSpool *spool, const NmSpoolEntry *a, IndexTuple ta,
+			 const NmSpoolEntry *b, IndexTuple tb)
+{
+	int r;
+
+	if (spool->abbreviated)
+	{
+		r = ApplySortComparator((Datum) a->key, (a->what & NM_WHAT_FLAG) != 0,
+								(Datum) b->key, (b->what & NM_WHAT_FLAG) != 0,
+								&spool->support[0]);
+		if (r != 0)
+			return r;
+	}
+	r = compare_columns(spool, ta, tb);
+	return r != 0 ? r : compare_tids(a, b);
+}
+
+#define ST_SORT			 sort_by_heads
+#define ST_ELEMENT_TYPE	 NmSpoolTuple
+#define ST_COMPARE(a, b) compare_heads(a, b)
+#define ST_SCOPE		 static
+#define ST_CHECK_FOR_INTERRUPTS
+#define ST_DECLARE
+#define ST_DEFINE
+#include "lib/sort_template.h"
+
+#define ST_SORT				  sort_by_columns
+#define ST_ELEMENT_TYPE		  NmSpoolTuple
+#define ST_COMPARE_ARG_TYPE	  NmSpool
+#define ST_COMPARE(a, b, arg) compare_rest(arg, &(a)->entry, (a)->itup, &(b)->entry, (b)->itup)
+#define ST_SCOPE			  static
+#define ST_CHECK_FOR_INTERRUPTS
+#define ST_DECLARE
+#define ST_DEFINE
+#include "lib/sort_template.h"
+
+/* Sort support for a column whose class's "<" no btree family has. */
+static int
+call_order(Datum a, Datum b, SortSupport ssup)
+{
+	return DatumGetInt32(FunctionCall2Coll((FmgrInfo *) ssup->ssup_extra,
+										   ssup->ssup_collation, a, b));
+}
+
+/*
+ * The ordering operator of a key column, if core's sort support for it orders
+ * exactly as the operator class's order function does; else InvalidOid.
+ */
+static Oid
+ordering_operator(const NmSpool *spool, int i)
+{
+	const NmKeyDesc *desc = &spool->idx->desc;
+	Oid type = spool->index->rd_opcintype[i];
+	Oid family;
+	Oid family_type;
+	Oid op;
+#if PG_VERSION_NUM >= 180000
+	CompareType strategy;
+#else
+	int16 strategy;
+#endif
+
+	op = get_opfamily_member(spool->index->rd_opfamily[i], type, type, BTLessStrategyNumber);
+	if (!OidIsValid(op) ||
+		!get_ordering_op_properties(op, &family, &family_type, &strategy) ||
+		get_opfamily_proc(family, family_type, family_type, NM_ORDER_PROC) != desc->order[i].fn_oid ||
+		has_fn_opclass_options((FmgrInfo *) &desc->order[i]))
+		return InvalidOid;
+	return op;
+}
+
+void
+nm_spool_general_begin(NmSpool *spool)
+{
+	const NmKeyDesc *desc = &spool->idx->desc;
+
+	spool->heads = desc->head != NM_HEAD_NONE;
+	for (int i = 0; i < desc->nkeys; i++)
+	{
+		SortSupport ssup = &spool->support[i];
+		Oid op;
+
+		if (desc->column[i] != NM_ORDER_CALL)
+			continue;
+		ssup->ssup_cxt = spool->cxt;
+		ssup->ssup_collation = desc->collation[i];
+		ssup->ssup_nulls_first = (desc->indoption[i] & INDOPTION_NULLS_FIRST) != 0;
+		ssup->ssup_attno = i + 1;
+		ssup->abbreviate = i == 0;
+		op = ordering_operator(spool, i);
+		if (OidIsValid(op))
+			PrepareSortSupportFromOrderingOp(op, ssup);
+		else
+		{
+			ssup->ssup_extra = (void *) &desc->order[i];
+			ssup->comparator = call_order;
+		}
+		ssup->ssup_reverse = (desc->indoption[i] & INDOPTION_DESC) != 0;
+	}
+	spool->abbreviated = spool->support[0].abbrev_converter != NULL;
+	spool->abbrev_next = 10;
+
+	spool->tuple_cxt = GenerationContextCreate(spool->cxt, "numa_btree spool tuples",
+#if PG_VERSION_NUM >= 150000
+											   ALLOCSET_DEFAULT_SIZES
+#else
+											   SLAB_DEFAULT_BLOCK_SIZE
+#endif
+	);
+	spool->maxentries = 1024;
+	spool->tuples = palloc(spool->maxentries * sizeof(NmSpoolTuple));
+}
+
+/* Key columns in index order, NULLs where the index wants them. */
+static int
+compare_columns(NmSpool *spool, IndexTuple a, IndexTuple b)
+{
+	const NmKeyDesc *desc = &spool->idx->desc;
+
+	for (int i = 0; i < desc->nkeys; i++)
+	{
+		bool na;
+		bool nb;
+		Datum da = index_getattr(a, i + 1, desc->tupdesc, &na);
+		Datum db = index_getattr(b, i + 1, desc->tupdesc, &nb);
+		int r;
+
+		if (na || nb)
+		{
+			if (na && nb)
+				continue;
+			return (na == ((desc->indoption[i] & INDOPTION_NULLS_FIRST) != 0)) ? -1 : 1;
+		}
+		if (desc->column[i] != NM_ORDER_CALL)
+		{
+			r = nm_compare_column(desc, i + 1, da, db);
+			if (desc->indoption[i] & INDOPTION_DESC)
+				r = (r < 0) - (r > 0);
+		}
+		else if (i == 0 && spool->abbreviated)
+			r = ApplySortAbbrevFullComparator(da, false, db, false, &spool->support[0]);
+		else
+			r = ApplySortComparator(da, false, db, false, &spool->support[i]);
+		if (r != 0)
+			return r;
+	}
+	return 0;
+}
+
+int
+nm_spool_general_compare(NmSpool *spool, const NmSpoolEntry *a, IndexTuple ta,
+						 const NmSpoolEntry *b, IndexTuple tb)
+{
+	if (spool->heads && a->key != b->key)
+		return a->key < b->key ? -1 : 1;
+	return compare_rest(spool, a, ta, b, tb);
+}
+
+/*
+ * Give the tuples the eight bytes of the first column after `words` words as
+ * heads, padded with zeros.  False if there are none, or if it is no string
+ * of bytes; nothing is changed then.
+ *
+ * Right because the words before are equal, padded ones included: where padded
+ * strings differ first, the smaller byte belongs to the smaller string, or is
+ * padding of one that is the other's beginning.
+ */
+static bool
+next_heads(const NmSpool *spool, NmSpoolTuple *t, int64 n, int words)
+{
+	const NmKeyDesc *desc = &spool->idx->desc;
+	bool any = false;
+
+	if (words >= REFINE_MAX ||
+		(desc->column[0] != NM_ORDER_VARLENA && desc->column[0] != NM_ORDER_BPCHAR))
+		return false;
+
+	for (int pass = 0; pass < 2; pass++)
+	{
+		for (int64 i = 0; i < n; i++)
+		{
+			bool isnull;
+			Datum d = index_getattr(t[i].itup, 1, desc->tupdesc, &isnull);
+			struct varlena *v;
+			int len;
+
+			if (isnull)
+				return false; /* heads of NULLs are equal to none but the extreme */
+			if (pass == 0 && VARATT_IS_COMPRESSED(DatumGetPointer(d)))
+				return false;
+			v = (struct varlena *) DatumGetPointer(d);
+			len = VARSIZE_ANY_EXHDR(v);
+			if (desc->column[0] == NM_ORDER_BPCHAR)
+				len = bpchartruelen(VARDATA_ANY(v), len);
+			if (pass == 0)
+				any = any || len > words * 8;
+			else
+				t[i].entry.key = nm_key_word(desc, VARDATA_ANY(v), len, words);
+		}
+		if (!any)
+			return false;
+	}
+	return true;
+}
+
+static void
+sort_tuples(NmSpool *spool, NmSpoolTuple *t, int64 n, int words)
+{
+	int64 end;
+
+	if (n < 2)
+		return;
+	if (!spool->heads)
+	{
+		sort_by_columns(t, n, spool);
+		return;
+	}
+	sort_by_heads(t, n);
+	for (int64 start = 0; start < n; start = end)
+	{
+		for (end = start + 1; end < n && t[end].entry.key == t[start].entry.key; end++)
+			;
+		if (end - start == 1)
+			continue;
+		if (end - start >= REFINE_MIN && next_heads(spool, t + start, end - start, words + 1))
+			sort_tuples(spool, t + start, end - start, words + 1);
+		else
+			sort_by_columns(t + start, end - start, spool);
+	}
+}
+
+/* Sort what is in memory and write it out as one run. */
+static void
+write_run(NmSpool *spool)
+{
+	NmRun *run = nm_run_begin(spool);
+
+	sort_tuples(spool, spool->tuples, spool->nentries, 0);
+	for (int64 i = 0; i < spool->nentries; i++)
+	{
+		NmSpoolTuple *t = &spool->tuples[i];
+
+		if ((i & 255) == 0)
+			CHECK_FOR_INTERRUPTS();
+		/* sorting has changed it */
+		if (spool->heads)
+		{
+			NmItem item;
+
+			nm_item_from_tuple(&spool->idx->desc, t->itup, &item);
+			t->entry.key = item.head;
+		}
+		nm_run_write(run, &t->entry, sizeof(NmSpoolEntry));
+		nm_run_write(run, t->itup, MAXALIGN(IndexTupleSize(t->itup)));
+	}
+	nm_run_end(run);
+	spool->nentries = 0;
+	MemoryContextReset(spool->tuple_cxt);
+}
+
+/* Is there room for one more, within the work memory? */
+static bool
+make_room(NmSpool *spool)
+{
+	Size tuples = MemoryContextMemAllocated(spool->tuple_cxt, false);
+	int64 more = spool->maxentries;
+
+	if (spool->nentries < spool->maxentries)
+		return tuples + spool->maxentries * sizeof(NmSpoolTuple) <= spool->workmem ||
+			   spool->nentries < 1024;
+	/* the array may take what the tuples of twice as many leave */
+	if (2 * tuples + 2 * more * sizeof(NmSpoolTuple) > spool->workmem)
+		more = more / 4;
+	if (tuples + (spool->maxentries + more) * sizeof(NmSpoolTuple) > spool->workmem)
+		return false;
+	spool->maxentries += more;
+	spool->tuples = repalloc_huge(spool->tuples, spool->maxentries * sizeof(NmSpoolTuple));
+	return true;
+}
+
+void
+nm_spool_general_add(NmSpool *spool, Datum *values, bool *isnull, ItemPointer tid, uint64 what)
+{
+	SortSupport ssup = &spool->support[0];
+	MemoryContext old;
+	NmSpoolTuple *t;
+	NmItem item;
+
+	if (!make_room(spool))
+		write_run(spool);
+
+	t = &spool->tuples[spool->nentries];
+	old = MemoryContextSwitchTo(spool->tuple_cxt);
+	nm_form_item(spool->idx, spool->index, values, isnull, tid, &item, &t->itup);
+	MemoryContextSwitchTo(old);
+	t->entry.what = what | (isnull[0] ? NM_WHAT_FLAG : 0);
+	t->entry.key = item.head;
+
+	spool->ntotal++;
+	if (spool->abbreviated && spool->ntotal >= spool->abbrev_next)
+	{
+		spool->abbrev_next *= 2;
+		if (ssup->abbrev_abort((int) Min(spool->ntotal, INT_MAX), ssup))
+		{
+			ssup->comparator = ssup->abbrev_full_comparator;
+			ssup->abbrev_converter = NULL;
+			ssup->abbrev_abort = NULL;
+			ssup->abbrev_full_comparator = NULL;
+			spool->abbreviated = false;
+		}
+	}
+	if (spool->abbreviated && !isnull[0])
+	{
+		bool null;
+
+		t->entry.key = (uint64) ssup->abbrev_converter(index_getattr(t->itup, 1, spool->idx->desc.tupdesc, &null), ssup);
+	}
+	spool->nentries++;
+}
+
+void
+nm_spool_general_load(NmSpool *spool)
+{
+	nm_spool_set_phase(spool, NM_PHASE_SORT);
+	if (spool->nruns == 0)
+	{
+		sort_tuples(spool, spool->tuples, spool->nentries, 0);
+		nm_spool_set_phase(spool, NM_PHASE_LOAD);
+		for (int64 i = 0; i < spool->nentries; i++)
+		{
+			NmItem item;
+
+			if ((i & 255) == 0)
+				CHECK_FOR_INTERRUPTS();
+			nm_item_from_tuple(&spool->idx->desc, spool->tuples[i].itup, &item);
+			nm_spool_emit(spool, &item, spool->tuples[i].entry.what);
+		}
+		return;
+	}
+
+	if (spool->nentries > 0)
+		write_run(spool);
+	pfree(spool->tuples);
+	spool->tuples = NULL;
+	nm_runs_load(spool);
+}

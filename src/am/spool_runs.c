@@ -1,0 +1,219 @@
+/*-------------------------------------------------------------------------
+ *
+ * spool_runs.c
+ *	  Sorted runs on temporary files, and their merge into the tree.
+ *
+ * A run is a sequence of records: an NmSpoolEntry and, GENERAL, its index
+ * tuple, padded to MAXALIGN.
+ *
+ * IDENTIFICATION
+ *	  src/am/spool_runs.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "am/am.h"
+
+#include "am/spool.h"
+
+#include "lib/binaryheap.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+StaticAssertDecl(sizeof(NmSpoolEntry) + MAXALIGN(NM_MAX_KEY_SIZE) <= NM_RUN_BUFFER / 2,
+				 "a run's buffer holds some records");
+
+/* A new run, the last in the list, to be written by nm_run_write. */
+NmRun *
+nm_run_begin(NmSpool *spool)
+{
+	MemoryContext old = MemoryContextSwitchTo(spool->cxt);
+	NmRun *run = palloc(sizeof(NmRun));
+
+	run->file = NULL;
+	run->left = 0;
+	run->pos = run->n = 0;
+	if (spool->nruns >= spool->maxruns)
+	{
+		spool->maxruns = Max(16, spool->maxruns * 2);
+		spool->runs = spool->runs ? repalloc(spool->runs, spool->maxruns * sizeof(NmRun *)) : palloc(spool->maxruns * sizeof(NmRun *));
+	}
+	spool->runs[spool->nruns++] = run;
+	run->file = BufFileCreateTemp(false);
+	MemoryContextSwitchTo(old);
+	return run;
+}
+
+void
+nm_run_write(NmRun *run, const void *data, Size len)
+{
+#if PG_VERSION_NUM >= 160000
+	BufFileWrite(run->file, data, len);
+#else
+	BufFileWrite(run->file, unconstify(void *, data), len);
+#endif
+	run->left += len;
+}
+
+/* All is written: to be read from the beginning. */
+void
+nm_run_end(NmRun *run)
+{
+	if (BufFileSeek(run->file, 0, 0L, SEEK_SET) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not rewind a temporary file of an index sort")));
+}
+
+/* Have at least len bytes at buf + pos; false at the run's end. */
+static bool
+have_bytes(NmRun *run, int len)
+{
+	int want;
+
+	if (likely(run->n - run->pos >= len))
+		return true;
+	if (run->left == 0)
+	{
+		if (run->n != run->pos)
+			elog(ERROR, "a temporary file of an index sort ends within an entry");
+		return false;
+	}
+	memmove(run->buf.data, run->buf.data + run->pos, run->n - run->pos);
+	run->n -= run->pos;
+	run->pos = 0;
+	want = (int) Min(run->left, NM_RUN_BUFFER - run->n);
+#if PG_VERSION_NUM >= 160000
+	BufFileReadExact(run->file, run->buf.data + run->n, want);
+#else
+	if (BufFileRead(run->file, run->buf.data + run->n, want) != want)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not read from a temporary file of an index sort")));
+#endif
+	run->left -= want;
+	run->n += want;
+	return have_bytes(run, len);
+}
+
+static inline NmSpoolEntry *
+current_record(NmRun *run)
+{
+	return (NmSpoolEntry *) (run->buf.data + run->pos);
+}
+
+static inline int
+record_size(const NmSpool *spool, const NmSpoolEntry *e)
+{
+	if (spool->fixed)
+		return sizeof(NmSpoolEntry);
+	return sizeof(NmSpoolEntry) + MAXALIGN(IndexTupleSize(nm_record_tuple(e)));
+}
+
+/* Have a whole record at buf + pos; false at the run's end. */
+static bool
+have_record(const NmSpool *spool, NmRun *run)
+{
+	if (spool->fixed)
+		return have_bytes(run, sizeof(NmSpoolEntry));
+	return have_bytes(run, sizeof(NmSpoolEntry) + sizeof(IndexTupleData)) &&
+		   have_bytes(run, record_size(spool, current_record(run)));
+}
+
+static int
+compare_runs(Datum a, Datum b, void *arg)
+{
+	NmSpool *spool = (NmSpool *) arg;
+	NmSpoolEntry *ea = current_record((NmRun *) DatumGetPointer(a));
+	NmSpoolEntry *eb = current_record((NmRun *) DatumGetPointer(b));
+
+	/* binaryheap keeps the largest on top */
+	if (spool->fixed)
+		return -nm_spool_fixed_compare(ea, eb);
+	return -nm_spool_general_compare(spool, ea, nm_record_tuple(ea), eb, nm_record_tuple(eb));
+}
+
+static void
+emit_record(NmSpool *spool, const NmSpoolEntry *e)
+{
+	NmItem item;
+
+	if (spool->fixed)
+	{
+		nm_spool_fixed_emit(spool, e);
+		return;
+	}
+	nm_item_from_tuple(&spool->idx->desc, nm_record_tuple(e), &item);
+	nm_spool_emit(spool, &item, e->what);
+}
+
+/* Merge the first n runs into the tree, or into a new run, the last. */
+static void
+merge_runs(NmSpool *spool, int n, bool to_tree)
+{
+	binaryheap *heap = binaryheap_allocate(n, compare_runs, spool);
+	NmRun *out = to_tree ? NULL : nm_run_begin(spool);
+	int64 count = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (have_record(spool, spool->runs[i]))
+			binaryheap_add_unordered(heap, PointerGetDatum(spool->runs[i]));
+	}
+	binaryheap_build(heap);
+
+	while (!binaryheap_empty(heap))
+	{
+		NmRun *run = (NmRun *) DatumGetPointer(binaryheap_first(heap));
+		NmSpoolEntry *e = current_record(run);
+		int size = record_size(spool, e);
+
+		if ((count++ & 255) == 0)
+			CHECK_FOR_INTERRUPTS();
+		if (to_tree)
+			emit_record(spool, e);
+		else
+			nm_run_write(out, e, size);
+		run->pos += size;
+		if (have_record(spool, run))
+			binaryheap_replace_first(heap, PointerGetDatum(run));
+		else
+			binaryheap_remove_first(heap);
+	}
+	binaryheap_free(heap);
+	if (out)
+		nm_run_end(out);
+
+	for (int i = 0; i < n; i++)
+	{
+		BufFileClose(spool->runs[i]->file);
+		pfree(spool->runs[i]);
+	}
+	memmove(&spool->runs[0], &spool->runs[n], (spool->nruns - n) * sizeof(NmRun *));
+	spool->nruns -= n;
+}
+
+/* Merge all runs into the tree, in several passes if memory wants it so. */
+void
+nm_runs_load(NmSpool *spool)
+{
+	/* a BufFile has a buffer of BLCKSZ besides */
+	int fanin = (int) Min(Max(6, spool->workmem / (sizeof(NmRun) + BLCKSZ)), 1024);
+
+	while (spool->nruns > fanin)
+		merge_runs(spool, fanin, false);
+	nm_spool_set_phase(spool, NM_PHASE_LOAD);
+	merge_runs(spool, spool->nruns, true);
+}
+
+void
+nm_runs_close(NmSpool *spool)
+{
+	for (int i = 0; i < spool->nruns; i++)
+	{
+		if (spool->runs[i]->file)
+			BufFileClose(spool->runs[i]->file);
+	}
+	spool->nruns = 0;
+}
