@@ -45,6 +45,12 @@ INSERT INTO q SELECT unnest(ARRAY[
 	'SELECT * FROM @ x JOIN @ y USING (id) WHERE x.id < 100', 'SELECT count(*) FROM @ x JOIN @ y ON x.id = y.grp', 'SELECT * FROM @ x JOIN @ y USING (id) ORDER BY id', 'SELECT * FROM @ x WHERE EXISTS (SELECT FROM @ y WHERE y.id = x.id + 1 AND y.grp = 5)', 'SELECT * FROM @ x JOIN @ y ON y.id = x.id WHERE x.t = ''text9''',
 	'SELECT * FROM @ x LEFT JOIN @ y ON y.grp = x.id WHERE x.id BETWEEN 10 AND 20', 'SELECT * FROM (SELECT * FROM @ ORDER BY id LIMIT 100) x JOIN @ y ON y.grp = x.grp', 'SELECT * FROM @ WHERE id > 100 AND id < 90', 'SELECT * FROM @ WHERE f < 0.5 ORDER BY id LIMIT 3', 'SELECT id FROM @ ORDER BY id OFFSET 49990',
 	'UPDATE @ SET f = 1 WHERE id = 3', 'DELETE FROM @ WHERE id < 3']);
+-- Conditions, what is asked for, order and limit, in every combination.
+INSERT INTO q SELECT format('SELECT %s FROM @ WHERE %s%s%s', t, w, o, l)
+FROM unnest(ARRAY['*', 'id', 'grp, id']) t,
+	unnest(ARRAY['id BETWEEN 100 AND 120', 'id > 45000', 'grp = 77', 'grp BETWEEN 5 AND 60', 'grp IN (3, 30, 300)', 'grp = 9 AND id BETWEEN 9 AND 20000',
+		't >= ''text40'' AND t < ''text41''', 'flag AND id > 40000', 'id % 100 = 42', 'id IN (7, 70, 700, 7000) AND f > 0', 'grp > 990 AND t > ''text3''']) w,
+	unnest(ARRAY['', ' ORDER BY id', ' ORDER BY grp, id DESC']) o, unnest(ARRAY['', ' LIMIT 20']) l;
 SELECT x.q, x.n AS numa, x.b AS btree
 FROM (SELECT array_agg(q) AS q FROM q) q, plans('b', q.q) n, plans('n', q.q) b, unnest(q.q, n.plans, b.plans) x(q, n, b)
 WHERE x.n <> x.b;
