@@ -35,7 +35,9 @@ SELECT nm_test.err(format('SET numa_migrate.%s', s)) FROM unnest(ARRAY['mode = f
 ALTER SYSTEM SET numa_migrate.nodes = 'x';
 ALTER SYSTEM SET numa_migrate.nodes = '0,1023';
 ALTER SYSTEM SET numa_migrate.engine = warp;
+\set VERBOSITY sqlstate
 ALTER SYSTEM SET numa_migrate.naptime = 0;
+\set VERBOSITY default
 
 -- DROP without and with CASCADE: tables stay, indexes go.
 CREATE TABLE t (a int);
