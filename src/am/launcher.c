@@ -534,6 +534,43 @@ load_one(Oid indexoid)
 	return loaded;
 }
 
+typedef enum TryResult
+{
+	TRY_LOADED,
+	TRY_NOTHING, /* nothing to do, or an error, which has been reported */
+	TRY_LATER	 /* somebody needs the table */
+} TryResult;
+
+/* Load one index; errors end here.  Leaves the process in context cxt. */
+static TryResult
+try_to_load(Oid index, MemoryContext cxt)
+{
+	volatile TryResult result = TRY_NOTHING;
+
+	MemoryContextSwitchTo(cxt);
+	PG_TRY();
+	{
+		if (load_one(index))
+			result = TRY_LOADED;
+	}
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS();
+		MemoryContextSwitchTo(cxt);
+		/* the slot remembers why; the next index may do better */
+		if (geterrcode() == ERRCODE_QUERY_CANCELED)
+			result = TRY_LATER;
+		else
+			EmitErrorReport();
+		AbortCurrentTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+	return result;
+}
+
 void
 nm_scanner_main(Datum arg)
 {
@@ -541,7 +578,7 @@ nm_scanner_main(Datum arg)
 	MemoryContext cxt;
 	List *todo;
 	bool mine;
-	volatile int nloaded = 0;
+	int nloaded = 0;
 
 	pqsignal(SIGTERM, die);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
@@ -568,32 +605,23 @@ nm_scanner_main(Datum arg)
 	todo = list_indexes(cxt);
 	for (int pass = 0; todo != NIL && pass < MAX_PASSES; pass++)
 	{
-		List *volatile later = NIL;
+		List *later = NIL;
 		ListCell *lc;
 
 		foreach (lc, todo)
 		{
 			CHECK_FOR_INTERRUPTS();
-			MemoryContextSwitchTo(cxt);
-			PG_TRY();
+			switch (try_to_load(lfirst_oid(lc), cxt))
 			{
-				if (load_one(lfirst_oid(lc)))
+				case TRY_LOADED:
 					nloaded++;
-			}
-			PG_CATCH();
-			{
-				HOLD_INTERRUPTS();
-				MemoryContextSwitchTo(cxt);
-				/* the slot remembers why; the next index may do better */
-				if (geterrcode() == ERRCODE_QUERY_CANCELED)
+					break;
+				case TRY_LATER:
 					later = lappend_oid(later, lfirst_oid(lc));
-				else
-					EmitErrorReport();
-				AbortCurrentTransaction();
-				FlushErrorState();
-				RESUME_INTERRUPTS();
+					break;
+				case TRY_NOTHING:
+					break;
 			}
-			PG_END_TRY();
 			pgstat_report_activity(STATE_IDLE, NULL);
 		}
 		todo = later;
