@@ -30,6 +30,7 @@ SELECT nm_test.compare('SELECT w COLLATE "C" FROM word WHERE w = ''aPPLE''');
 SELECT nm_test.compare('SELECT w COLLATE "C" FROM word WHERE w > ''apple''');
 
 -- The key may be longer than what the query needs; an INCLUDE column may be wide and NULL.
+SET client_min_messages = error; -- before 18 a unique index comes with a warning
 CREATE TABLE inc (k int, v text, w int);
 INSERT INTO inc SELECT g % 50, CASE WHEN g % 3 = 0 THEN NULL ELSE repeat(md5(g::text), 20) END, g FROM generate_series(1, 1000) g;
 CREATE UNIQUE INDEX inc_i ON inc USING numa_btree (k, w) INCLUDE (v);

@@ -3,7 +3,7 @@
 \set helpers :abs_srcdir '/test/server/helpers.sql'
 \i :helpers
 
--- On 15 to 17 a WARNING says what such an index cannot do (ON CONFLICT, foreign keys, ...).
+-- On 15 to 17 a WARNING says what such an index cannot do (ON CONFLICT, foreign keys, ...). Two expected files.
 CREATE TABLE u (a int, b text);
 CREATE UNIQUE INDEX u_a ON u USING numa_btree (a);
 SET client_min_messages = error;
