@@ -118,14 +118,18 @@ index_usable(IndexOptInfo *info, RelOptInfo *rel)
 		return false;
 	}
 
-	/* for a whole index core took the table's row count; so does nbtree's */
+	/*
+	 * For a whole index core took the table's row count; so does nbtree's.  The
+	 * block in the file counts like nbtree's metapage: without it a small index
+	 * would have one page where nbtree has two, and other plans.
+	 */
 	if (state == NM_STATE_LOADED)
 	{
 		double pages = (double) tree.nleaves + tree.ninner + tree.noverflow;
 
 		if (info->indpred != NIL)
 			info->tuples = Min((double) Max(tree.nentries, 0), rel->tuples);
-		info->pages = (BlockNumber) Max(1.0, ceil(pages * NM_PAGE_SIZE / BLCKSZ));
+		info->pages = 1 + (BlockNumber) Max(1.0, ceil(pages * NM_PAGE_SIZE / BLCKSZ));
 		info->tree_height = (int) (tree.root >> 32);
 	}
 	else
@@ -134,7 +138,7 @@ index_usable(IndexOptInfo *info, RelOptInfo *rel)
 
 		if (info->indpred != NIL)
 			info->tuples = index->rd_rel->reltuples >= 0 ? Min(index->rd_rel->reltuples, rel->tuples) : rel->tuples;
-		info->pages = (BlockNumber) Max(1.0, pages_for(info, index, info->tuples, &height));
+		info->pages = 1 + (BlockNumber) Max(1.0, pages_for(info, index, info->tuples, &height));
 		info->tree_height = height;
 	}
 	RelationClose(index);
