@@ -430,6 +430,20 @@ extern void nm_unlock_load(Relation index);
 
 /*
  * ---------------------------------------------------------------------
+ * Predicate locks of serializable transactions (predicate.c)
+ * ---------------------------------------------------------------------
+ */
+/* For NmScan.lock_leaf; arg is the IndexScanDesc. */
+extern void nm_predicate_lock_leaf(void *arg, uint64 lid);
+/*
+ * After an insert, whatever became of its entry: idx->tree.leaf_lid must have
+ * been 0 before.  And before a violation is reported that may hide a conflict,
+ * in the leaf that nm_tree_first_leaf found.  ERROR 40001.
+ */
+extern void nm_predicate_check_insert(NmIndex *idx, Relation index, Relation heap);
+
+/*
+ * ---------------------------------------------------------------------
  * Planner (planner.c) and callbacks named in the handler
  * ---------------------------------------------------------------------
  */

@@ -96,12 +96,7 @@ nm_fill_routine(IndexAmRoutine *am)
 	am->amsearchnulls = true;
 	am->amstorage = false;
 	am->amclusterable = true;
-
-	/*
-	 * Without predicate locks of our own, core locks the whole index for a
-	 * serializable reader and checks it at every insert: safe, coarse.
-	 */
-	am->ampredlocks = false;
+	am->ampredlocks = true;
 	am->amcanparallel = false;
 #if PG_VERSION_NUM >= 170000
 	am->amcanbuildparallel = false;

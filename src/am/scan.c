@@ -41,6 +41,7 @@
 #include "access/relscan.h"
 #include "access/tableam.h"
 #include "access/visibilitymap.h"
+#include "access/xact.h"
 #include "migrator/migrator.h"
 #include "miscadmin.h"
 #include "nodes/tidbitmap.h"
@@ -73,7 +74,8 @@ typedef struct NmScanState
 	NmWhere where;
 	NmDirection dir;
 	bool bitmap;
-	bool interlocked; /* holds the lock that VACUUM waits for */
+	bool interlocked;  /* holds the lock that VACUUM waits for */
+	bool serializable; /* takes predicate locks */
 
 	NmScan scan; /* range scan for the current array elements */
 	NmBatch *batch;
@@ -244,6 +246,7 @@ start_scan(IndexScanDesc scan, NmDirection dir)
 		nm_lock_scan_interlock(scan->indexRelation);
 		so->interlocked = true;
 	}
+	so->serializable = mvcc && IsolationIsSerializable();
 	so->check_visible = mvcc && scan->xs_want_itup && scan->heapRelation != NULL;
 
 	tree = get_tree(scan);
@@ -267,6 +270,11 @@ begin_range(IndexScanDesc scan, NmTree *tree, NmDirection dir)
 	nm_scan_init(&so->scan, tree, dir, &so->keys.lo, &so->keys.hi);
 	so->scan.keys_wanted = !so->bitmap || so->keys.nfilters > 0;
 	so->scan.with_killed = !scan->ignore_killed_tuples;
+	if (so->serializable)
+	{
+		so->scan.lock_leaf = nm_predicate_lock_leaf;
+		so->scan.lock_leaf_arg = scan;
+	}
 }
 
 /* Each descent for a range is one index scan to the statistics. */

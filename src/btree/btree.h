@@ -142,6 +142,25 @@ typedef struct NmTree
 	NmPoolError pool_error; /* after NM_NO_MEMORY */
 	int pool_errno;
 	void *scratch; /* the tree's; set by nm_tree_open */
+
+	/*
+	 * For users who lock leaves by logical id (README, section 14).  After a
+	 * split or an unlink places that belonged to leaf "from" belong to leaf
+	 * "to": whoever has a lock on the former must get one on the latter.
+	 * Called with nothing held; may raise, and is called again then by the
+	 * next who needs it.  Either all handles that write to a tree have it or
+	 * none.
+	 */
+	void (*pass_locks)(void *arg, uint64_t from, uint64_t to);
+	void *pass_locks_arg;
+
+	/*
+	 * Set by nm_tree_insert (NM_OK, NM_EXISTS) and nm_tree_first_leaf: the
+	 * leaf's logical id, and the one whose locks may not have been passed on to
+	 * it yet, or 0.
+	 */
+	uint64_t leaf_lid;
+	uint64_t leaf_origin;
 } NmTree;
 
 /*
@@ -251,7 +270,16 @@ typedef struct NmScan
 	const NmBound *hi;
 	bool keys_wanted; /* GENERAL: copy key bytes into the batch */
 	bool with_killed; /* show killed entries too */
+
+	/*
+	 * Called with the logical id of every leaf that the scan reads, before it
+	 * is read, empty ones included, with nothing held; may raise.  May be NULL.
+	 */
+	void (*lock_leaf)(void *arg, uint64_t lid);
+	void *lock_leaf_arg;
 	/* private to the tree from here */
+	uint64_t locked_lid;
+	uint64_t locked_tree;
 	bool started;
 	bool done;
 	NmPageNo hint_page;

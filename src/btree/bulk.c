@@ -46,7 +46,9 @@ nm_bulk_begin(NmBulk *bulk, NmTree *tree, int arena)
 	bulk->arena = arena;
 	tree->tree_id = nm_pool_next_id(tree->pool);
 	tree->layout = (NmLayout) tree->shared->layout;
-	tree->shared->next_lid = 1;
+	/* the user may let logical ids go on from a tree before */
+	if (tree->shared->next_lid == 0)
+		tree->shared->next_lid = 1;
 }
 
 static NmPageNo

@@ -48,7 +48,9 @@ typedef struct NmPage
 	uint16_t lower;		  /* GENERAL: lowest item byte */
 	uint16_t garbage;	  /* GENERAL: bytes of removed items */
 	uint32_t nulls_first; /* FIXED: the run of NULLs is at the low end */
-	uint64_t unused;
+	uint64_t origin;	  /* leaf: logical id that places of its range had
+						   * before and whose locks may still be needed; 0 =
+						   * none (README, section 14) */
 	/* high key */
 	union
 	{
@@ -330,9 +332,16 @@ extern void nm_retire_all(NmTree *tree, NmRetired *r);
 extern NmPageNo nm_free_level(NmPool *pool, NmLayout layout, NmPageNo first);
 
 /* ---- structure changes ---- */
-extern NmStatus nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep, NmPageNo *right);
+extern NmStatus nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep,
+						 NmPageNo *right, uint64_t *right_lid);
 extern NmStatus nm_link_right(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmKeyCopy *sep);
 extern bool nm_unlink_leaf(NmTree *tree, NmPageNo no, const NmKeyCopy *low);
+
+/*
+ * Have the locks on logical id origin passed on to leaf "no", whose id is lid,
+ * and forget the origin.  Called with nothing held; may raise.
+ */
+extern void nm_settle_origin(NmTree *tree, NmPageNo no, uint64_t lid, uint64_t origin);
 
 /* Leftmost page of a level; NM_GONE when the tree has no such level. */
 extern NmStatus nm_leftmost(NmTree *tree, int level, NmPageNo *no);

@@ -26,6 +26,8 @@ nm_scan_init(NmScan *scan, NmTree *tree, NmDirection dir,
 	scan->hi = hi;
 	scan->keys_wanted = true;
 	scan->with_killed = false;
+	scan->lock_leaf = NULL;
+	scan->locked_lid = 0;
 	scan->started = false;
 	scan->done = false;
 	scan->hint_page = NM_NO_PAGE;
@@ -145,6 +147,31 @@ NM_RACY static bool
 racy_is_leaf(const NmTree *tree, const NmPage *p, NmPageNo no)
 {
 	return nm_page_is(tree, p, no, 0);
+}
+
+/*
+ * Is the leaf at pos locked already?  If not, leave the epoch section and lock
+ * it: the caller finds its place anew then, and reads under the lock.
+ */
+static bool
+leaf_is_locked(NmScan *scan, const NmPos *pos)
+{
+	uint64_t lid;
+
+	nm_racy_copy(&lid, &pos->page->lid, sizeof(lid));
+	if (!nm_page_validate(pos->page, pos->version))
+	{
+		nm_epoch_exit(scan->tree->pool);
+		scan->hint_page = NM_NO_PAGE;
+		return false;
+	}
+	if (lid == scan->locked_lid && scan->locked_tree == scan->tree->tree_id)
+		return true;
+	nm_epoch_exit(scan->tree->pool);
+	scan->lock_leaf(scan->lock_leaf_arg, lid);
+	scan->locked_lid = lid;
+	scan->locked_tree = scan->tree->tree_id;
+	return false;
 }
 
 /*
@@ -306,6 +333,8 @@ nm_scan_next(NmScan *scan, NmBatch *batch)
 			if (st != NM_OK)
 				return st;
 		}
+		if (scan->lock_leaf != NULL && !leaf_is_locked(scan, &pos))
+			continue;
 		st = read_leaf(scan, &pos, &low, low_valid, batch);
 		nm_epoch_exit(tree->pool);
 		if (st == NM_STALE)
