@@ -461,6 +461,15 @@ extern void nm_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey order
 extern bool nm_gettuple(IndexScanDesc scan, ScanDirection dir);
 extern int64 nm_getbitmap(IndexScanDesc scan, TIDBitmap *tbm);
 extern void nm_endscan(IndexScanDesc scan);
+#if PG_VERSION_NUM >= 180000
+extern Size nm_estimateparallelscan(Relation index, int nkeys, int norderbys);
+#elif PG_VERSION_NUM >= 170000
+extern Size nm_estimateparallelscan(int nkeys, int norderbys);
+#else
+extern Size nm_estimateparallelscan(void);
+#endif
+extern void nm_initparallelscan(void *target);
+extern void nm_parallelrescan(IndexScanDesc scan);
 extern void nm_markpos(IndexScanDesc scan);
 extern void nm_restrpos(IndexScanDesc scan);
 extern bool nm_canreturn(Relation index, int attno);

@@ -97,7 +97,7 @@ nm_fill_routine(IndexAmRoutine *am)
 	am->amstorage = false;
 	am->amclusterable = true;
 	am->ampredlocks = true;
-	am->amcanparallel = false;
+	am->amcanparallel = true;
 #if PG_VERSION_NUM >= 170000
 	am->amcanbuildparallel = false;
 #endif
@@ -106,7 +106,8 @@ nm_fill_routine(IndexAmRoutine *am)
 #if PG_VERSION_NUM >= 160000
 	am->amsummarizing = false;
 #endif
-	am->amparallelvacuumoptions = VACUUM_OPTION_NO_PARALLEL;
+	/* a file of one page: core gets here with min_parallel_index_scan_size = 0 */
+	am->amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL | VACUUM_OPTION_PARALLEL_COND_CLEANUP;
 	am->amkeytype = InvalidOid;
 
 	am->ambuild = nm_build;
@@ -134,9 +135,9 @@ nm_fill_routine(IndexAmRoutine *am)
 	am->amendscan = nm_endscan;
 	am->ammarkpos = nm_markpos;
 	am->amrestrpos = nm_restrpos;
-	am->amestimateparallelscan = NULL;
-	am->aminitparallelscan = NULL;
-	am->amparallelrescan = NULL;
+	am->amestimateparallelscan = nm_estimateparallelscan;
+	am->aminitparallelscan = nm_initparallelscan;
+	am->amparallelrescan = nm_parallelrescan;
 #if PG_VERSION_NUM >= 180000
 	am->amtranslatestrategy = nm_translate_strategy;
 	am->amtranslatecmptype = nm_translate_cmptype;

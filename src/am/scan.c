@@ -35,6 +35,7 @@
 #include "postgres.h"
 
 #include "am/am.h"
+#include "am/parallel.h"
 #include "am/scankeys.h"
 #include "am/unique.h"
 
@@ -77,7 +78,8 @@ typedef struct NmScanState
 	bool interlocked;  /* holds the lock that VACUUM waits for */
 	bool serializable; /* takes predicate locks */
 
-	NmScan scan; /* range scan for the current array elements */
+	NmParallelScan *shared; /* place of a parallel scan, or NULL */
+	NmScan scan;			/* range scan for the current array elements */
 	NmBatch *batch;
 	int pos;
 	uint64 batch_number; /* distinguishes batches of this scan */
@@ -115,6 +117,7 @@ static void begin_range(IndexScanDesc scan, NmTree *tree, NmDirection dir);
 static void count_search(IndexScanDesc scan);
 static bool go_to_place(IndexScanDesc scan, NmDirection dir);
 static bool next_batch(IndexScanDesc scan);
+static bool read_batch(IndexScanDesc scan);
 static void flush_killed(NmScanState *so);
 static void remember_killed(NmScanState *so, int i);
 static bool row_is_visible(IndexScanDesc scan, bool *all_visible);
@@ -252,9 +255,12 @@ start_scan(IndexScanDesc scan, NmDirection dir)
 	tree = get_tree(scan);
 	if (tree == NULL)
 		return false;
+	so->shared = nm_parallel_of(scan);
 	nm_keys_start(&so->keys, dir);
 	begin_range(scan, tree, dir);
-	count_search(scan);
+	/* of a parallel scan somebody else may have begun already */
+	if (so->shared == NULL)
+		count_search(scan);
 	return true;
 }
 
@@ -309,15 +315,40 @@ go_to_place(IndexScanDesc scan, NmDirection dir)
 }
 
 /*
- * Copy the next run of entries; goes on to the next combination of array
- * elements by itself.  False when there is nothing left in this direction.
+ * The next run of entries; of a parallel scan, the next that nobody has had.
+ * False when there is nothing left in this direction.
  */
 static bool
 next_batch(IndexScanDesc scan)
 {
 	NmScanState *so = (NmScanState *) scan->opaque;
+	bool first;
+	bool found;
 
 	flush_killed(so);
+	if (so->shared == NULL)
+		return read_batch(scan);
+
+	so->batch->n = 0;
+	so->pos = 0;
+	if (!nm_parallel_take(so->shared, &so->scan, &so->keys, &first))
+		return false;
+	if (first)
+		count_search(scan);
+	found = read_batch(scan);
+	nm_parallel_give(so->shared, &so->scan, &so->keys, !found);
+	return found;
+}
+
+/*
+ * Copy the next run of entries; goes on to the next combination of array
+ * elements by itself.
+ */
+static bool
+read_batch(IndexScanDesc scan)
+{
+	NmScanState *so = (NmScanState *) scan->opaque;
+
 	for (;;)
 	{
 		NmStatus st;
@@ -517,6 +548,10 @@ nm_gettuple(IndexScanDesc scan, ScanDirection direction)
 	/* bounds and filters are exact */
 	scan->xs_recheck = false;
 
+	if (unlikely(so->shared != NULL && so->where != NM_AT_START && dir != so->dir))
+		elog(ERROR, "parallel scan of index \"%s\" cannot turn round",
+			 RelationGetRelationName(scan->indexRelation));
+
 	switch (so->where)
 	{
 		case NM_AT_ITEM:
@@ -675,6 +710,11 @@ nm_restrpos(IndexScanDesc scan)
 		so->where = NM_AT_ITEM;
 		return;
 	}
+
+	/* merge joins, which mark, read their inner side whole in each process */
+	if (so->shared != NULL)
+		elog(ERROR, "parallel scan of index \"%s\" cannot go back to a mark",
+			 RelationGetRelationName(scan->indexRelation));
 
 	flush_killed(so);
 	so->batch->n = 0;

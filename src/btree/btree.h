@@ -296,6 +296,30 @@ extern void nm_scan_init(NmScan *scan, NmTree *tree, NmDirection dir,
 						 const NmBound *lo, const NmBound *hi);
 
 /*
+ * Where a scan is, as plain bytes: another process may go on from there with a
+ * scan of the same tree, direction and bounds.  What is in it is the tree's
+ * business.
+ */
+typedef struct NmScanPosition
+{
+	bool started;
+	bool done;
+	bool isnull;
+	uint32_t len;
+	NmPageNo hint_page;
+	NmPageNo hint_next;
+	uint64_t hint_version;
+	uint64_t hint_tree;
+	int64_t key;
+	uint64_t head;
+	uint64_t tid;
+	uint64_t data[(NM_MAX_KEY_SIZE + 7) / 8];
+} NmScanPosition;
+
+extern void nm_scan_export(const NmScan *scan, NmScanPosition *pos);
+extern void nm_scan_import(NmScan *scan, const NmScanPosition *pos);
+
+/*
  * Next batch; NM_OK with batch->n > 0, NM_END, or NM_GONE (position kept: may
  * be continued on a newly loaded tree by setting scan->tree and calling again).
  */

@@ -57,6 +57,48 @@ nm_scan_reposition(NmScan *scan, NmDirection dir, const NmItem *item, uint64_t t
 	set_fence(scan, item, dir == NM_FORWARD ? tid + 1 : tid);
 }
 
+void
+nm_scan_export(const NmScan *scan, NmScanPosition *pos)
+{
+	pos->started = scan->started;
+	pos->done = scan->done;
+	pos->hint_page = scan->hint_page;
+	if (scan->hint_page != NM_NO_PAGE)
+	{
+		pos->hint_next = scan->hint_next;
+		pos->hint_version = scan->hint_version;
+		pos->hint_tree = scan->hint_tree;
+	}
+	pos->len = 0;
+	if (!scan->fence_valid)
+		return;
+	pos->isnull = scan->fence.isnull;
+	pos->key = scan->fence.key;
+	pos->head = scan->fence.head;
+	pos->tid = scan->fence_tid;
+	if (scan->tree->layout == NM_LAYOUT_GENERAL)
+	{
+		pos->len = scan->fence.len;
+		memcpy(pos->data, scan->fence_buf, pos->len);
+	}
+}
+
+void
+nm_scan_import(NmScan *scan, const NmScanPosition *pos)
+{
+	NmItem fence = {.isnull = pos->isnull, .key = pos->key, .head = pos->head, .data = pos->data, .len = pos->len};
+
+	scan->started = pos->started;
+	scan->done = pos->done;
+	scan->hint_page = pos->hint_page;
+	scan->hint_next = pos->hint_next;
+	scan->hint_version = pos->hint_version;
+	scan->hint_tree = pos->hint_tree;
+	/* before the first leaf, and after the last, there is none */
+	if (pos->started && !pos->done)
+		set_fence(scan, &fence, pos->tid);
+}
+
 /* Copy the fixed arrays of entries [from, to) in scan order; racy. */
 NM_RACY static void
 copy_fixed(const NmPage *p, int from, int to, bool backward, bool with_killed, NmBatch *b)
