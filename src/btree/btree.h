@@ -144,7 +144,7 @@ typedef struct NmTree
 	void *scratch; /* the tree's; set by nm_tree_open */
 
 	/*
-	 * For users who lock leaves by logical id (README, section 14).  After a
+	 * For users who lock leaves by logical id (README, section 13).  After a
 	 * split or an unlink places that belonged to leaf "from" belong to leaf
 	 * "to": whoever has a lock on the former must get one on the latter.
 	 * Called with nothing held; may raise, and is called again then by the

@@ -9,7 +9,7 @@
  * they can't be copied inside the version-lock section.  So the section notes
  * where the range came from, the locks are copied with nothing held, and then
  * the note goes.  Who finds the note meanwhile looks at both ids.  README.md,
- * section 14, argues it.
+ * section 13, argues it.
  *
  * IDENTIFICATION
  *	  src/btree/origin.c

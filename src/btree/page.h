@@ -50,7 +50,7 @@ typedef struct NmPage
 	uint32_t nulls_first; /* FIXED: the run of NULLs is at the low end */
 	uint64_t origin;	  /* leaf: logical id that places of its range had
 						   * before and whose locks may still be needed; 0 =
-						   * none (README, section 14) */
+						   * none (README, section 13) */
 	/* high key */
 	union
 	{

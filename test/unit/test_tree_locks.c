@@ -29,9 +29,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define READERS	 3	/* threads */
-#define WRITERS	 3	/* threads */
-#define RANGES	 16 /* per reader and round: one bit each */
+#define READERS	 3	 /* threads */
+#define WRITERS	 3	 /* threads */
+#define RANGES	 16	 /* per reader and round: one bit each */
 #define WRITES	 200 /* per writer and round */
 #define MAX_LIDS (1 << 18)
 #define NTHREADS (READERS + WRITERS + 1)

@@ -327,6 +327,8 @@ do_scan(Test *t)
 			to,
 			cursor;
 
+		if (placed && rng_below(&rng, 3) == 0)
+			scan_hop(&scan);
 		st = nm_scan_next(&scan, &b);
 		from = model_place(t, &lo);
 		to = model_place(t, &hi);
