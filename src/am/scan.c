@@ -382,7 +382,7 @@ read_batch(IndexScanDesc scan)
 				 (int) st, RelationGetRelationName(scan->indexRelation));
 		if (!nm_keys_advance(&so->keys, so->dir))
 			return false;
-		begin_range(scan, so->scan.tree, so->dir);
+		nm_scan_next_range(&so->scan);
 		count_search(scan);
 	}
 }

@@ -286,6 +286,9 @@ typedef struct NmScan
 	uint64_t hint_version;
 	uint64_t hint_tree; /* tree id it belongs to */
 	NmPageNo hint_next;
+	NmPageNo leaf_page; /* leaf read last, for nm_scan_next_range */
+	uint64_t leaf_version;
+	uint64_t leaf_tree;
 	bool fence_valid;
 	NmItem fence; /* where the next leaf begins (or ends) */
 	uint64_t fence_tid;
@@ -294,6 +297,13 @@ typedef struct NmScan
 
 extern void nm_scan_init(NmScan *scan, NmTree *tree, NmDirection dir,
 						 const NmBound *lo, const NmBound *hi);
+
+/*
+ * Go on with another range: the bounds have got new contents.  As
+ * nm_scan_init, except that the leaf read last is looked at before a descent is
+ * made, which pays when the ranges come in the scan's (forward) order.
+ */
+extern void nm_scan_next_range(NmScan *scan);
 
 /*
  * Where a scan is, as plain bytes: another process may go on from there with a

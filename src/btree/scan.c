@@ -31,6 +31,16 @@ nm_scan_init(NmScan *scan, NmTree *tree, NmDirection dir,
 	scan->started = false;
 	scan->done = false;
 	scan->hint_page = NM_NO_PAGE;
+	scan->leaf_page = NM_NO_PAGE;
+	scan->fence_valid = false;
+}
+
+void
+nm_scan_next_range(NmScan *scan)
+{
+	scan->started = false;
+	scan->done = false;
+	scan->hint_page = NM_NO_PAGE;
 	scan->fence_valid = false;
 }
 
@@ -249,6 +259,46 @@ follow_hint(NmScan *scan, NmPos *pos)
 }
 
 /*
+ * The range begins in the leaf that was read last, which has not changed
+ * since: one of its entries is before the range's low end, and one is not.
+ */
+static bool
+begins_in_last_leaf(NmScan *scan, NmPos *pos)
+{
+	NmTree *tree = scan->tree;
+	NmKeyCopy last;
+	uint64_t lid;
+	uint32_t removals;
+	uint16_t flags;
+	NmPageNo right;
+	int n;
+
+	if (scan->dir != NM_FORWARD || scan->leaf_page == NM_NO_PAGE ||
+		scan->leaf_tree != tree->tree_id || scan->lo->infinite)
+		return false;
+	pos->no = scan->leaf_page;
+	pos->page = nm_page(tree, pos->no);
+	pos->version = scan->leaf_version;
+	nm_epoch_enter(tree->pool);
+	/* freed pages of a detached tree keep their versions: ask the root first */
+	if (nm_root_word(tree) != 0 && nm_pool_backed(tree->pool, pos->no) &&
+		nm_page_validate(pos->page, pos->version))
+	{
+		/* one comparison tells most ranges that are elsewhere */
+		racy_leaf(pos->page, &lid, &removals, &flags, &right, &n);
+		if (n > 1 && nm_entry_copy(tree, pos->page, n - 1, &last) &&
+			nm_page_validate(pos->page, pos->version) &&
+			nm_copy_vs_bound(tree, &last, scan->lo) >= 0 &&
+			nm_page_search(tree, pos->page, pos->version, scan->lo, false, 0, &pos->idx) &&
+			pos->idx > 0)
+			return true;
+	}
+	nm_epoch_exit(tree->pool);
+	scan->leaf_page = NM_NO_PAGE;
+	return false;
+}
+
+/*
  * Read the leaf at pos into the batch and move the fence.  NM_STALE: the leaf
  * changed, try again.  Inside the epoch section on entry and exit.
  */
@@ -321,6 +371,9 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 	}
 	if (!nm_page_validate(pos->page, pos->version))
 		return NM_STALE;
+	scan->leaf_page = pos->no;
+	scan->leaf_version = pos->version;
+	scan->leaf_tree = tree->tree_id;
 
 	if (last)
 		scan->done = true;
@@ -366,7 +419,7 @@ nm_scan_next(NmScan *scan, NmBatch *batch)
 		else
 			start = scan->dir == NM_FORWARD ? scan->lo : scan->hi;
 
-		if (!follow_hint(scan, &pos))
+		if (scan->started ? !follow_hint(scan, &pos) : !begins_in_last_leaf(scan, &pos))
 		{
 			if (scan->dir == NM_FORWARD)
 				st = nm_descend(tree, start, 0, false, true, &pos, NULL, NULL);
@@ -382,6 +435,7 @@ nm_scan_next(NmScan *scan, NmBatch *batch)
 		if (st == NM_STALE)
 		{
 			scan->hint_page = NM_NO_PAGE;
+			scan->leaf_page = NM_NO_PAGE;
 			continue;
 		}
 		if (batch->n > 0)
