@@ -289,6 +289,8 @@ typedef struct NmScan
 	NmPageNo leaf_page; /* leaf read last, for nm_scan_next_range */
 	uint64_t leaf_version;
 	uint64_t leaf_tree;
+	int leaf_misses; /* ranges in a row that began elsewhere */
+	int leaf_skip;	 /* ranges not to look for there */
 	bool fence_valid;
 	NmItem fence; /* where the next leaf begins (or ends) */
 	uint64_t fence_tid;

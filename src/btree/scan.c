@@ -32,6 +32,8 @@ nm_scan_init(NmScan *scan, NmTree *tree, NmDirection dir,
 	scan->done = false;
 	scan->hint_page = NM_NO_PAGE;
 	scan->leaf_page = NM_NO_PAGE;
+	scan->leaf_misses = 0;
+	scan->leaf_skip = 0;
 	scan->fence_valid = false;
 }
 
@@ -276,6 +278,12 @@ begins_in_last_leaf(NmScan *scan, NmPos *pos)
 	if (scan->dir != NM_FORWARD || scan->leaf_page == NM_NO_PAGE ||
 		scan->leaf_tree != tree->tree_id || scan->lo->infinite)
 		return false;
+	/* where ranges are far apart, look less and less often */
+	if (scan->leaf_skip > 0)
+	{
+		scan->leaf_skip--;
+		return false;
+	}
 	pos->no = scan->leaf_page;
 	pos->page = nm_page(tree, pos->no);
 	pos->version = scan->leaf_version;
@@ -291,10 +299,16 @@ begins_in_last_leaf(NmScan *scan, NmPos *pos)
 			nm_copy_vs_bound(tree, &last, scan->lo) >= 0 &&
 			nm_page_search(tree, pos->page, pos->version, scan->lo, false, 0, &pos->idx) &&
 			pos->idx > 0)
+		{
+			scan->leaf_misses = 0;
 			return true;
+		}
 	}
 	nm_epoch_exit(tree->pool);
 	scan->leaf_page = NM_NO_PAGE;
+	if (scan->leaf_misses < 6)
+		scan->leaf_misses++;
+	scan->leaf_skip = (1 << scan->leaf_misses) - 2;
 	return false;
 }
 
