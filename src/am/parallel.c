@@ -25,9 +25,9 @@
 #include "am/parallel.h"
 
 #include "access/relscan.h"
-#include "pgstat.h"
 #include "storage/condition_variable.h"
 #include "storage/spin.h"
+#include "utils/wait_event.h"
 
 typedef enum NmTurn
 {
