@@ -303,7 +303,7 @@ extern void nm_scan_init(NmScan *scan, NmTree *tree, NmDirection dir,
 /*
  * Go on with another range: the bounds have got new contents.  As
  * nm_scan_init, except that the leaf read last is looked at before a descent is
- * made, which pays when the ranges come in the scan's (forward) order.
+ * made, which pays when the ranges come in the scan's order.
  */
 extern void nm_scan_next_range(NmScan *scan);
 

@@ -261,22 +261,23 @@ follow_hint(NmScan *scan, NmPos *pos)
 }
 
 /*
- * The range begins in the leaf that was read last, which has not changed
- * since: one of its entries is before the range's low end, and one is not.
+ * The range begins in the leaf that was read last, which has not changed since:
+ * one of its entries is before the place where the scan begins, and one is not.
  */
 static bool
 begins_in_last_leaf(NmScan *scan, NmPos *pos)
 {
 	NmTree *tree = scan->tree;
-	NmKeyCopy last;
+	bool backward = scan->dir == NM_BACKWARD;
+	const NmBound *place = backward ? scan->hi : scan->lo;
+	NmKeyCopy edge;
 	uint64_t lid;
 	uint32_t removals;
 	uint16_t flags;
 	NmPageNo right;
 	int n;
 
-	if (scan->dir != NM_FORWARD || scan->leaf_page == NM_NO_PAGE ||
-		scan->leaf_tree != tree->tree_id || scan->lo->infinite)
+	if (scan->leaf_page == NM_NO_PAGE || scan->leaf_tree != tree->tree_id || place->infinite)
 		return false;
 	/* where ranges are far apart, look less and less often */
 	if (scan->leaf_skip > 0)
@@ -294,11 +295,11 @@ begins_in_last_leaf(NmScan *scan, NmPos *pos)
 	{
 		/* one comparison tells most ranges that are elsewhere */
 		racy_leaf(pos->page, &lid, &removals, &flags, &right, &n);
-		if (n > 1 && nm_entry_copy(tree, pos->page, n - 1, &last) &&
+		if (n > 1 && nm_entry_copy(tree, pos->page, backward ? 0 : n - 1, &edge) &&
 			nm_page_validate(pos->page, pos->version) &&
-			nm_copy_vs_bound(tree, &last, scan->lo) >= 0 &&
-			nm_page_search(tree, pos->page, pos->version, scan->lo, false, 0, &pos->idx) &&
-			pos->idx > 0)
+			(nm_copy_vs_bound(tree, &edge, place) < 0) == backward &&
+			nm_page_search(tree, pos->page, pos->version, place, false, 0, &pos->idx) &&
+			pos->idx > 0 && pos->idx < n)
 		{
 			scan->leaf_misses = 0;
 			return true;
@@ -314,7 +315,8 @@ begins_in_last_leaf(NmScan *scan, NmPos *pos)
 
 /*
  * Read the leaf at pos into the batch and move the fence.  NM_STALE: the leaf
- * changed, try again.  Inside the epoch section on entry and exit.
+ * changed, or a low fence is needed that is not known (low is NULL); try again
+ * by a descent.  Inside the epoch section on entry and exit.
  */
 static NmStatus
 read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatch *batch)
@@ -345,6 +347,8 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 		if (from > to)
 			from = to;
 		at_edge = from == 0;
+		if (at_edge && low == NULL)
+			return NM_STALE;
 		last = !at_edge || !low_valid;
 	}
 	else
@@ -419,6 +423,7 @@ nm_scan_next(NmScan *scan, NmBatch *batch)
 		NmPos pos;
 		NmKeyCopy low;
 		bool low_valid = false;
+		bool hinted;
 		NmStatus st;
 		NmBound place;
 		const NmBound *start;
@@ -433,7 +438,8 @@ nm_scan_next(NmScan *scan, NmBatch *batch)
 		else
 			start = scan->dir == NM_FORWARD ? scan->lo : scan->hi;
 
-		if (scan->started ? !follow_hint(scan, &pos) : !begins_in_last_leaf(scan, &pos))
+		hinted = scan->started ? follow_hint(scan, &pos) : begins_in_last_leaf(scan, &pos);
+		if (!hinted)
 		{
 			if (scan->dir == NM_FORWARD)
 				st = nm_descend(tree, start, 0, false, true, &pos, NULL, NULL);
@@ -444,7 +450,7 @@ nm_scan_next(NmScan *scan, NmBatch *batch)
 		}
 		if (scan->lock_leaf != NULL && !leaf_is_locked(scan, &pos))
 			continue;
-		st = read_leaf(scan, &pos, &low, low_valid, batch);
+		st = read_leaf(scan, &pos, hinted ? NULL : &low, low_valid, batch);
 		nm_epoch_exit(tree->pool);
 		if (st == NM_STALE)
 		{
