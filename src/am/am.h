@@ -434,9 +434,9 @@ extern void nm_unlock_load(Relation index);
  * ---------------------------------------------------------------------
  */
 /* For NmScan.lock_leaf; arg is the IndexScanDesc. */
-extern void nm_predicate_lock_leaf(void *arg, uint64 lid);
+extern void nm_predicate_lock_leaf(void *arg, uint32 id);
 /*
- * After an insert, whatever became of its entry: idx->tree.leaf_lid must have
+ * After an insert, whatever became of its entry: idx->tree.leaf_id must have
  * been 0 before.  And before a violation is reported that may hide a conflict,
  * in the leaf that nm_tree_first_leaf found.  ERROR 40001.
  */

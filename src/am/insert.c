@@ -116,7 +116,7 @@ insert_plain(NmIndex *idx, Relation index, Relation heap, const NmItem *item, It
 {
 	uint64 t = nm_tid_encode(tid);
 
-	idx->tree.leaf_lid = 0;
+	idx->tree.leaf_id = 0;
 	while (nm_insert_wanted(idx, item, t))
 	{
 		NmTree *tree = nm_index_tree(idx);

@@ -102,7 +102,7 @@ extern bool nm_load_backing_off(NmSlot *slot);
 extern void nm_send_inval(Oid relid);
 
 /* ---- predicate.c ---- */
-extern void nm_predicate_pass(void *arg, uint64 from, uint64 to);
+extern void nm_predicate_pass(void *arg, uint32 from, uint32 to);
 extern void nm_predicate_forget_leaves(NmIndex *idx);
 
 /* ---- heapscan.c ---- */

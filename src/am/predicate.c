@@ -24,26 +24,25 @@
 #include "access/xact.h"
 #include "storage/predicate.h"
 
-static BlockNumber leaf_block(uint64 lid);
+static BlockNumber leaf_block(uint32 id);
 
 /*
- * Logical ids are 64 bits wide, a lock's page number 32, of which one value
- * means "the whole relation".  Two leaves that share a number, which takes four
- * thousand million splits, only make a conflict more.
+ * A lock's page number may be anything but the value that means "the whole
+ * relation", a lock id anything but 0.
  */
 static BlockNumber
-leaf_block(uint64 lid)
+leaf_block(uint32 id)
 {
-	return (BlockNumber) (lid % InvalidBlockNumber);
+	return id == InvalidBlockNumber ? 0 : (BlockNumber) id;
 }
 
 /* NmScan.lock_leaf; arg is the IndexScanDesc. */
 void
-nm_predicate_lock_leaf(void *arg, uint64 lid)
+nm_predicate_lock_leaf(void *arg, uint32 id)
 {
 	IndexScanDesc scan = (IndexScanDesc) arg;
 
-	PredicateLockPage(scan->indexRelation, leaf_block(lid), scan->xs_snapshot);
+	PredicateLockPage(scan->indexRelation, leaf_block(id), scan->xs_snapshot);
 }
 
 /*
@@ -51,12 +50,13 @@ nm_predicate_lock_leaf(void *arg, uint64 lid)
  * serializable transaction is about.
  */
 void
-nm_predicate_pass(void *arg, uint64 from, uint64 to)
+nm_predicate_pass(void *arg, uint32 from, uint32 to)
 {
 	NmIndex *idx = (NmIndex *) arg;
 	Relation index;
 
-	if (leaf_block(from) == leaf_block(to))
+	/* ids that come again after 2^32 of them */
+	if (from == to)
 		return;
 	/* whoever writes to the tree has it open and locked */
 	index = RelationIdGetRelation(idx->indexoid);
@@ -96,9 +96,9 @@ nm_predicate_check_insert(NmIndex *idx, Relation index, Relation heap)
 		return;
 
 	pg_memory_barrier();
-	if (idx->tree.leaf_lid != 0)
+	if (idx->tree.leaf_id != 0)
 	{
-		CheckForSerializableConflictIn(index, NULL, leaf_block(idx->tree.leaf_lid));
+		CheckForSerializableConflictIn(index, NULL, leaf_block(idx->tree.leaf_id));
 		if (idx->tree.leaf_origin != 0)
 			CheckForSerializableConflictIn(index, NULL, leaf_block(idx->tree.leaf_origin));
 	}

@@ -74,9 +74,9 @@ typedef enum NmLayout
  */
 typedef struct NmTreeShared
 {
-	uint64_t tree_id; /* unique over the pool's life; 0 = none */
-	uint64_t root;	  /* level << 32 | page number; 0 = no tree */
-	uint64_t next_lid;
+	uint64_t tree_id;	 /* unique over the pool's life; 0 = none */
+	uint64_t root;		 /* level << 32 | page number; 0 = no tree */
+	uint64_t next_lid;	 /* may be set before to let ids go on; 0 will do */
 	uint8_t layout;		 /* NmLayout */
 	uint8_t nulls_first; /* FIXED: NULL keys sort before all others */
 	uint8_t fillfactor;	 /* percent, leaves, bulk load and rightmost split */
@@ -144,23 +144,23 @@ typedef struct NmTree
 	void *scratch; /* the tree's; set by nm_tree_open */
 
 	/*
-	 * For users who lock leaves by logical id (README, section 13).  After a
-	 * split or an unlink places that belonged to leaf "from" belong to leaf
-	 * "to": whoever has a lock on the former must get one on the latter.
-	 * Called with nothing held; may raise, and is called again then by the
-	 * next who needs it.  Either all handles that write to a tree have it or
-	 * none.
+	 * For users who lock leaves (README, section 13).  They go by lock ids, the
+	 * lower halves of logical ids, never 0.  After a split or an unlink places
+	 * that belonged to leaf "from" belong to leaf "to": whoever has a lock on
+	 * the former must get one on the latter.  Called with nothing held; may
+	 * raise, and is called again then by the next who needs it.  Either all
+	 * handles that write to a tree have it or none.
 	 */
-	void (*pass_locks)(void *arg, uint64_t from, uint64_t to);
+	void (*pass_locks)(void *arg, uint32_t from, uint32_t to);
 	void *pass_locks_arg;
 
 	/*
 	 * Set by nm_tree_insert (NM_OK, NM_EXISTS) and nm_tree_first_leaf: the
-	 * leaf's logical id, and the one whose locks may not have been passed on to
-	 * it yet, or 0.
+	 * leaf's lock id, and the one whose locks may not have been passed on to it
+	 * yet, or 0.
 	 */
-	uint64_t leaf_lid;
-	uint64_t leaf_origin;
+	uint32_t leaf_id;
+	uint32_t leaf_origin;
 } NmTree;
 
 /*
@@ -272,13 +272,13 @@ typedef struct NmScan
 	bool with_killed; /* show killed entries too */
 
 	/*
-	 * Called with the logical id of every leaf that the scan reads, before it
-	 * is read, empty ones included, with nothing held; may raise.  May be NULL.
+	 * Called with the lock id of every leaf that the scan reads, before it is
+	 * read, empty ones included, with nothing held; may raise.  May be NULL.
 	 */
-	void (*lock_leaf)(void *arg, uint64_t lid);
+	void (*lock_leaf)(void *arg, uint32_t id);
 	void *lock_leaf_arg;
 	/* private to the tree from here */
-	uint64_t locked_lid;
+	uint64_t locked_lid; /* leaf locked last */
 	uint64_t locked_tree;
 	bool started;
 	bool done;

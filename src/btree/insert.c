@@ -50,7 +50,7 @@ remove_killed(NmPage *p, NmRetired *retired)
 }
 
 NM_RACY static void
-racy_state(const NmPage *p, uint16_t *flags, uint64_t *lid, uint64_t *origin, int *n)
+racy_state(const NmPage *p, uint16_t *flags, uint64_t *lid, uint32_t *origin, int *n)
 {
 	*flags = p->flags;
 	*lid = p->lid;
@@ -76,7 +76,7 @@ find_guard(NmTree *tree, const NmItem *item, uint64_t guard, NmPos *pos)
 	NmStatus st = nm_descend(tree, &first, 0, false, false, pos, NULL, NULL);
 	uint16_t flags;
 	uint64_t lid;
-	uint64_t origin;
+	uint32_t origin;
 	int n;
 
 	if (st != NM_OK)
@@ -111,7 +111,7 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 		NmEntry e = {.item = item, .tid = tid};
 		uint16_t flags;
 		uint64_t lid;
-		uint64_t origin;
+		uint32_t origin;
 		int n;
 		bool fits;
 
@@ -145,7 +145,7 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 				nm_entry_set_killed(pos.page, pos.idx, false);
 				nm_page_unlock(pos.page);
 				nm_epoch_exit(tree->pool);
-				tree->leaf_lid = lid;
+				tree->leaf_id = (uint32_t) lid;
 				tree->leaf_origin = origin;
 				st = NM_EXISTS;
 				break;
@@ -232,7 +232,7 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 			(void) nm_stash_take(tree);
 
 		/* the new half of a split has the same locks: those on this leaf */
-		tree->leaf_lid = lid;
+		tree->leaf_id = (uint32_t) lid;
 		tree->leaf_origin = origin;
 
 		if (fits)
@@ -260,7 +260,7 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 				NM_COUNT(tree->shared->noverflow, 1);
 			(void) nm_link_right(tree, 0, pos.no, right, &sep);
 			if (tree->pass_locks != NULL)
-				nm_settle_origin(tree, right, right_lid, lid);
+				nm_settle_origin(tree, right, right_lid, (uint32_t) lid);
 			break;
 		}
 		NM_COUNT(tree->shared->nentries, 1);
@@ -285,7 +285,7 @@ nm_tree_delete(NmTree *tree, const NmItem *item, uint64_t tid)
 		NmPageNo over;
 		uint16_t flags;
 		uint64_t lid;
-		uint64_t origin;
+		uint32_t origin;
 		int n;
 		bool same = false;
 		NmStatus st = nm_descend(tree, &bound, 0, false, true, &pos, NULL, NULL);

@@ -19,7 +19,7 @@
 #include "btree/page.h"
 
 NM_RACY static bool
-has_origin(const NmTree *tree, const NmPage *p, NmPageNo no, uint64_t lid, uint64_t origin)
+has_origin(const NmTree *tree, const NmPage *p, NmPageNo no, uint64_t lid, uint32_t origin)
 {
 	return nm_page_is(tree, p, no, 0) && p->lid == lid && p->origin == origin;
 }
@@ -29,13 +29,13 @@ has_origin(const NmTree *tree, const NmPage *p, NmPageNo no, uint64_t lid, uint6
  * unlinked by somebody who settled it first.
  */
 void
-nm_settle_origin(NmTree *tree, NmPageNo no, uint64_t lid, uint64_t origin)
+nm_settle_origin(NmTree *tree, NmPageNo no, uint64_t lid, uint32_t origin)
 {
 	NmPage *p = nm_page(tree, no);
 	bool again;
 
 	if (tree->pass_locks != NULL)
-		tree->pass_locks(tree->pass_locks_arg, origin, lid);
+		tree->pass_locks(tree->pass_locks_arg, origin, (uint32_t) lid);
 	do
 	{
 		uint64_t v;

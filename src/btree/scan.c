@@ -222,7 +222,7 @@ leaf_is_locked(NmScan *scan, const NmPos *pos)
 	if (lid == scan->locked_lid && scan->locked_tree == scan->tree->tree_id)
 		return true;
 	nm_epoch_exit(scan->tree->pool);
-	scan->lock_leaf(scan->lock_leaf_arg, lid);
+	scan->lock_leaf(scan->lock_leaf_arg, (uint32_t) lid);
 	scan->locked_lid = lid;
 	scan->locked_tree = scan->tree->tree_id;
 	return false;

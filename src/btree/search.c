@@ -468,7 +468,7 @@ nm_tree_first_leaf(NmTree *tree, const NmBound *bound, uint64_t *lid)
 	{
 		NmStatus st = nm_descend(tree, bound, 0, false, false, &pos, NULL, NULL);
 		uint64_t l;
-		uint64_t origin;
+		uint32_t origin;
 
 		if (st != NM_OK)
 			return st;
@@ -478,7 +478,7 @@ nm_tree_first_leaf(NmTree *tree, const NmBound *bound, uint64_t *lid)
 		{
 			nm_epoch_exit(tree->pool);
 			*lid = l;
-			tree->leaf_lid = l;
+			tree->leaf_id = (uint32_t) l;
 			tree->leaf_origin = origin;
 			return NM_OK;
 		}

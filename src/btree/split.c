@@ -94,10 +94,10 @@ nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep, NmPageNo *r
 	moved_from = new_left ? keep - 1 : keep; /* in the old page's numbering */
 
 	nm_page_lock(r);
-	*right_lid = __atomic_fetch_add(&tree->shared->next_lid, 1, __ATOMIC_RELAXED);
+	*right_lid = nm_next_lid(tree->shared);
 	nm_page_init(tree, rno, old.level, *right_lid);
 	if (old.level == 0 && tree->pass_locks != NULL)
-		r->origin = old.lid;
+		r->origin = (uint32_t) old.lid;
 	r->right = old.right;
 	r->removals = old.removals;
 	r->flags |= old.flags & NM_PF_PENDING;
@@ -243,8 +243,7 @@ grow_root(NmTree *tree, int level, uint64_t word, NmPageNo root, const NmEntry *
 	NmEntry first = {.item = NULL, .child = nm_root_page(word)};
 
 	nm_page_lock(p);
-	nm_page_init(tree, root, level + 1,
-				 __atomic_fetch_add(&tree->shared->next_lid, 1, __ATOMIC_RELAXED));
+	nm_page_init(tree, root, level + 1, nm_next_lid(tree->shared));
 	nm_entry_insert(p, 0, &first);
 	nm_entry_insert(p, 1, second);
 	nm_page_unlock(p);

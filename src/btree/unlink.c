@@ -64,7 +64,7 @@ high_key_fits(NmPage *left, const NmPage *leaf)
 	return nm_high_fits(left, &item, false);
 }
 
-NM_RACY static uint64_t
+NM_RACY static uint32_t
 racy_origin(const NmTree *tree, const NmPage *p, NmPageNo no, uint64_t *lid)
 {
 	*lid = p->lid;
@@ -79,7 +79,7 @@ static bool
 settle_first(NmTree *tree, const NmPage *p, NmPageNo no, uint64_t version)
 {
 	uint64_t lid;
-	uint64_t origin = racy_origin(tree, p, no, &lid);
+	uint32_t origin = racy_origin(tree, p, no, &lid);
 
 	if (origin == 0 || !nm_page_validate(p, version))
 		return false;
@@ -103,8 +103,8 @@ nm_unlink_leaf(NmTree *tree, NmPageNo no, const NmKeyCopy *low)
 	uint64_t leaf_v,
 		left_v;
 	NmRetired retired = {0};
-	uint64_t leaf_lid = 0,
-			 left_lid = 0;
+	uint64_t left_lid = 0;
+	uint32_t leaf_id = 0;
 	int idx;
 	bool done = false;
 
@@ -152,10 +152,11 @@ again:
 			nm_high_move(left, leaf);
 			left->right = leaf->right;
 			left->removals++;
-			leaf_lid = leaf->lid;
+			leaf_id = (uint32_t) leaf->lid;
 			left_lid = left->lid;
+			NM_ASSERT(left->origin == 0 && leaf->origin == 0);
 			if (tree->pass_locks != NULL)
-				left->origin = leaf_lid;
+				left->origin = leaf_id;
 			leaf->flags |= NM_PF_DELETED;
 			nm_retire_later(&retired, nm_entry_remove(parent.page, idx));
 			done = true;
@@ -174,7 +175,7 @@ again:
 		NM_COUNT(tree->shared->nleaves, -1);
 		NM_COUNT(tree->shared->deletes, 1);
 		if (tree->pass_locks != NULL)
-			nm_settle_origin(tree, left_no, left_lid, leaf_lid);
+			nm_settle_origin(tree, left_no, left_lid, leaf_id);
 	}
 	return done;
 }

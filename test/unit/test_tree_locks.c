@@ -86,7 +86,7 @@ typedef struct Worker
 } Worker;
 
 static void
-lock_leaf(void *arg, uint64_t lid)
+lock_leaf(void *arg, uint32_t lid)
 {
 	Worker *w = arg;
 
@@ -103,7 +103,7 @@ lock_leaf(void *arg, uint64_t lid)
 }
 
 static void
-pass_locks(void *arg, uint64_t from, uint64_t to)
+pass_locks(void *arg, uint32_t from, uint32_t to)
 {
 	Worker *w = arg;
 
@@ -141,7 +141,7 @@ locks_on(Locks *locks, uint64_t lid)
 static NmStatus
 insert_or_jump(Worker *w, const NmItem *item, uint64_t tid)
 {
-	w->tree->leaf_lid = 0;
+	w->tree->leaf_id = 0;
 	w->may_jump = true;
 	if (setjmp(w->jump) == 0)
 	{
@@ -152,7 +152,7 @@ insert_or_jump(Worker *w, const NmItem *item, uint64_t tid)
 	}
 	w->may_jump = false;
 	/* broken off before it was in: again, or it is not there to be seen */
-	if (w->tree->leaf_lid == 0)
+	if (w->tree->leaf_id == 0)
 		return nm_tree_insert(w->tree, item, tid, NULL, NULL);
 	return NM_OK;
 }
@@ -177,7 +177,7 @@ write_some(Worker *w)
 			fault("insert: %s", status_name(st));
 		if (rng_below(&w->r, 4) == 0)
 			sched_yield();
-		wr->conflicts = locks_on(locks, w->tree->leaf_lid);
+		wr->conflicts = locks_on(locks, w->tree->leaf_id);
 		if (w->tree->leaf_origin != 0)
 		{
 			atomic_fetch_add(&locks->origins, 1);
@@ -392,7 +392,7 @@ typedef struct Window
 } Window;
 
 static void
-look_around(void *arg, uint64_t from, uint64_t to)
+look_around(void *arg, uint32_t from, uint32_t to)
 {
 	Window *win = arg;
 	int moved = 0;
