@@ -98,17 +98,22 @@ nm_scan_export(const NmScan *scan, NmScanPosition *pos)
 void
 nm_scan_import(NmScan *scan, const NmScanPosition *pos)
 {
-	NmItem fence = {.isnull = pos->isnull, .key = pos->key, .head = pos->head, .data = pos->data, .len = pos->len};
-
 	scan->started = pos->started;
 	scan->done = pos->done;
 	scan->hint_page = pos->hint_page;
-	scan->hint_next = pos->hint_next;
-	scan->hint_version = pos->hint_version;
-	scan->hint_tree = pos->hint_tree;
+	if (pos->hint_page != NM_NO_PAGE)
+	{
+		scan->hint_next = pos->hint_next;
+		scan->hint_version = pos->hint_version;
+		scan->hint_tree = pos->hint_tree;
+	}
 	/* before the first leaf, and after the last, there is none */
 	if (pos->started && !pos->done)
+	{
+		NmItem fence = {.isnull = pos->isnull, .key = pos->key, .head = pos->head, .data = pos->data, .len = pos->len};
+
 		set_fence(scan, &fence, pos->tid);
+	}
 }
 
 /* Copy the fixed arrays of entries [from, to) in scan order; racy. */

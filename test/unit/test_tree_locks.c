@@ -61,8 +61,8 @@ typedef struct Locks
 	uint64_t *mask; /* by logical id: ranges that hold a lock */
 	pthread_barrier_t barrier;
 	_Atomic int writing;
-	int rounds;
 	int round;
+	bool over;
 	bool errors;
 	Written written[WRITERS * WRITES];
 	Read read[READERS * RANGES];
@@ -294,9 +294,11 @@ worker_main(void *arg)
 	w->tree = handle_open(locks->pool, locks->shared, locks->u, false);
 	w->tree->pass_locks = pass_locks;
 	w->tree->pass_locks_arg = w;
-	for (int round = 1; round <= locks->rounds; round++)
+	for (;;)
 	{
 		pthread_barrier_wait(&locks->barrier); /* the round is set */
+		if (locks->over)
+			break;
 		if (w->number < READERS)
 			read_some(w, b);
 		else if (w->number < READERS + WRITERS)
@@ -311,6 +313,13 @@ worker_main(void *arg)
 	return NULL;
 }
 
+static bool
+everything_happened(Locks *locks)
+{
+	return locks->seen > 0 && locks->found > 0 && locks->passed > 0 && locks->origins > 0 &&
+		   locks->shared->deletes > 0 && (!locks->errors || locks->broken > 0);
+}
+
 static void
 test_locks(const char *name, Universe *u, bool errors)
 {
@@ -323,7 +332,6 @@ test_locks(const char *name, Universe *u, bool errors)
 	memset(&locks, 0, sizeof(locks));
 	locks.u = u;
 	locks.errors = errors;
-	locks.rounds = scaled(50);
 	locks.pool = pool_make(2, 32, 64, 16);
 	locks.shared = shared_make(u, 90);
 	locks.mask = calloc(MAX_LIDS, sizeof(locks.mask[0]));
@@ -345,11 +353,14 @@ test_locks(const char *name, Universe *u, bool errors)
 		w[i].r.s = rng_next(&rng);
 		pthread_create(&th[i], NULL, worker_main, &w[i]);
 	}
-	for (int round = 1; round <= locks.rounds; round++)
+	for (int round = 1; !locks.over; round++)
 	{
 		locks.round = round;
+		locks.over = round > scaled(30) && (round > 1000 || everything_happened(&locks));
 		atomic_store(&locks.writing, WRITERS);
 		pthread_barrier_wait(&locks.barrier);
+		if (locks.over)
+			break;
 		pthread_barrier_wait(&locks.barrier);
 		if (faults_so_far() == 0)
 			judge(&locks);
@@ -358,9 +369,7 @@ test_locks(const char *name, Universe *u, bool errors)
 		pthread_join(th[i], NULL);
 	if (nm_tree_check(tree, true, msg, sizeof(msg), NULL, NULL) != NM_OK)
 		fault("check: %s", msg);
-	ok(locks.seen > 0 && locks.found > 0 && locks.passed > 0 && locks.origins > 0 &&
-		   locks.shared->deletes > 0 && (!errors || locks.broken > 0),
-	   "%s: everything happened", name);
+	ok(everything_happened(&locks), "%s: everything happened", name);
 	ok(faults() == 0,
 	   "%s: %llu entries seen, %llu locks found, %llu passed on, %llu times not, origin looked at %llu times, %llu splits, %llu unlinked",
 	   name, (unsigned long long) locks.seen, (unsigned long long) locks.found, (unsigned long long) locks.passed,
@@ -496,12 +505,12 @@ int
 main(void)
 {
 	rng.s = tap_start("test_tree_locks");
-	test_window("fixed", universe_fixed(&rng, 1000, false, false));
-	test_window("general", universe_general(&rng, 500, true, false, 100));
-	test_window("general, long keys", universe_general(&rng, 100, false, false, NM_MAX_KEY_SIZE));
+	test_window("fixed", universe_fixed(&rng, scaled(1000) + 100, false, false));
+	test_window("general", universe_general(&rng, scaled(500) + 50, true, false, 100));
+	test_window("general, long keys", universe_general(&rng, scaled(80) + 20, false, false, NM_MAX_KEY_SIZE));
 	test_locks("fixed", universe_fixed(&rng, 3000, false, false), false);
 	test_locks("fixed, errors", universe_fixed(&rng, 3000, true, false), true);
 	test_locks("general, errors", universe_general(&rng, 1500, true, false, 200), true);
-	test_locks("general, long keys", universe_general(&rng, 600, false, false, NM_MAX_KEY_SIZE), false);
+	test_locks("general, long keys", universe_general(&rng, 300, false, false, NM_MAX_KEY_SIZE), false);
 	return tap_done();
 }
