@@ -430,6 +430,20 @@ extern void nm_unlock_load(Relation index);
 
 /*
  * ---------------------------------------------------------------------
+ * Predicate locks of serializable transactions (predicate.c)
+ * ---------------------------------------------------------------------
+ */
+/* For NmScan.lock_leaf; arg is the IndexScanDesc. */
+extern void nm_predicate_lock_leaf(void *arg, uint32 id);
+/*
+ * After an insert, whatever became of its entry: idx->tree.leaf_id must have
+ * been 0 before.  And before a violation is reported that may hide a conflict,
+ * in the leaf that nm_tree_first_leaf found.  ERROR 40001.
+ */
+extern void nm_predicate_check_insert(NmIndex *idx, Relation index, Relation heap);
+
+/*
+ * ---------------------------------------------------------------------
  * Planner (planner.c) and callbacks named in the handler
  * ---------------------------------------------------------------------
  */
@@ -447,6 +461,15 @@ extern void nm_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey order
 extern bool nm_gettuple(IndexScanDesc scan, ScanDirection dir);
 extern int64 nm_getbitmap(IndexScanDesc scan, TIDBitmap *tbm);
 extern void nm_endscan(IndexScanDesc scan);
+#if PG_VERSION_NUM >= 180000
+extern Size nm_estimateparallelscan(Relation index, int nkeys, int norderbys);
+#elif PG_VERSION_NUM >= 170000
+extern Size nm_estimateparallelscan(int nkeys, int norderbys);
+#else
+extern Size nm_estimateparallelscan(void);
+#endif
+extern void nm_initparallelscan(void *target);
+extern void nm_parallelrescan(IndexScanDesc scan);
 extern void nm_markpos(IndexScanDesc scan);
 extern void nm_restrpos(IndexScanDesc scan);
 extern bool nm_canreturn(Relation index, int attno);

@@ -96,13 +96,8 @@ nm_fill_routine(IndexAmRoutine *am)
 	am->amsearchnulls = true;
 	am->amstorage = false;
 	am->amclusterable = true;
-
-	/*
-	 * Without predicate locks of our own, core locks the whole index for a
-	 * serializable reader and checks it at every insert: safe, coarse.
-	 */
-	am->ampredlocks = false;
-	am->amcanparallel = false;
+	am->ampredlocks = true;
+	am->amcanparallel = true;
 #if PG_VERSION_NUM >= 170000
 	am->amcanbuildparallel = false;
 #endif
@@ -111,7 +106,8 @@ nm_fill_routine(IndexAmRoutine *am)
 #if PG_VERSION_NUM >= 160000
 	am->amsummarizing = false;
 #endif
-	am->amparallelvacuumoptions = VACUUM_OPTION_NO_PARALLEL;
+	/* a file of one page: core gets here with min_parallel_index_scan_size = 0 */
+	am->amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL | VACUUM_OPTION_PARALLEL_COND_CLEANUP;
 	am->amkeytype = InvalidOid;
 
 	am->ambuild = nm_build;
@@ -139,9 +135,9 @@ nm_fill_routine(IndexAmRoutine *am)
 	am->amendscan = nm_endscan;
 	am->ammarkpos = nm_markpos;
 	am->amrestrpos = nm_restrpos;
-	am->amestimateparallelscan = NULL;
-	am->aminitparallelscan = NULL;
-	am->amparallelrescan = NULL;
+	am->amestimateparallelscan = nm_estimateparallelscan;
+	am->aminitparallelscan = nm_initparallelscan;
+	am->amparallelrescan = nm_parallelrescan;
 #if PG_VERSION_NUM >= 180000
 	am->amtranslatestrategy = nm_translate_strategy;
 	am->amtranslatecmptype = nm_translate_cmptype;

@@ -212,6 +212,8 @@ open_handle(NmIndex *idx)
 	idx->tree.compare_arg = &idx->desc;
 	idx->tree.use_heads = idx->desc.head != NM_HEAD_NONE;
 	idx->tree.leave_epoch = idx->desc.foreign;
+	idx->tree.pass_locks = nm_predicate_pass;
+	idx->tree.pass_locks_arg = idx;
 }
 
 /*

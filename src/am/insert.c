@@ -43,7 +43,8 @@ static bool callback_registered = false;
 
 static void flush_counters(void);
 static void counters_at_xact_end(XactEvent event, void *arg);
-static void insert_plain(NmIndex *idx, Relation index, const NmItem *item, ItemPointer tid);
+static void insert_plain(NmIndex *idx, Relation index, Relation heap, const NmItem *item,
+						 ItemPointer tid);
 
 static void
 flush_counters(void)
@@ -111,10 +112,11 @@ nm_count(NmIndex *idx, uint32 lookups, uint32 inserts, uint32 tuples_read)
  * Insert without looking at other entries.  No lock is held.
  */
 static void
-insert_plain(NmIndex *idx, Relation index, const NmItem *item, ItemPointer tid)
+insert_plain(NmIndex *idx, Relation index, Relation heap, const NmItem *item, ItemPointer tid)
 {
 	uint64 t = nm_tid_encode(tid);
 
+	idx->tree.leaf_id = 0;
 	while (nm_insert_wanted(idx, item, t))
 	{
 		NmTree *tree = nm_index_tree(idx);
@@ -134,6 +136,7 @@ insert_plain(NmIndex *idx, Relation index, const NmItem *item, ItemPointer tid)
 			case NM_EXISTS:
 				nm_sample_leaf(leaf);
 				nm_count(idx, 0, 1, 0);
+				nm_predicate_check_insert(idx, index, heap);
 				return;
 			case NM_GONE:
 			case NM_STALE:
@@ -142,13 +145,17 @@ insert_plain(NmIndex *idx, Relation index, const NmItem *item, ItemPointer tid)
 				if (index->rd_index->indisunique)
 					nm_report_no_memory(tree->pool_error, tree->pool_errno);
 				if (nm_insert_when_full(idx, index))
+				{
+					nm_predicate_check_insert(idx, index, heap);
 					return;
+				}
 				break;
 			default:
 				elog(ERROR, "unexpected status %d while inserting into index \"%s\"",
 					 (int) st, RelationGetRelationName(index));
 		}
 	}
+	nm_predicate_check_insert(idx, index, heap);
 }
 
 bool
@@ -173,7 +180,7 @@ nm_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	}
 
 	if (check == UNIQUE_CHECK_NO)
-		insert_plain(idx, index, &item, tid);
+		insert_plain(idx, index, heap, &item, tid);
 	else
 		unique = nm_insert_unique(idx, index, heap, &item, tid, check);
 

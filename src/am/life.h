@@ -100,7 +100,10 @@ extern bool nm_load_running_here(const NmSlot *slot);
 extern void nm_load_abort(int nest); /* those at this nest level or deeper */
 extern bool nm_load_backing_off(NmSlot *slot);
 extern void nm_send_inval(Oid relid);
-extern void nm_serializable_insert_check(NmIndex *idx);
+
+/* ---- predicate.c ---- */
+extern void nm_predicate_pass(void *arg, uint32 from, uint32 to);
+extern void nm_predicate_forget_leaves(NmIndex *idx);
 
 /* ---- heapscan.c ---- */
 extern bool nm_heapscan_yields;

@@ -474,30 +474,6 @@ nm_index_wait_flip(NmIndex *idx, Relation index)
  * ---------------------------------------------------------------------
  */
 
-/*
- * A serializable insert that adds no entry to the tree cannot meet predicate
- * locks on leaves; an unload moves them to the heap relation.  heap_insert has
- * looked there, but perhaps before they were moved.
- */
-void
-nm_serializable_insert_check(NmIndex *idx)
-{
-	Relation heap;
-
-	if (!IsolationIsSerializable())
-		return;
-
-	pg_memory_barrier();
-	if (idx->slot->unloading)
-	{
-		nm_lock_load_oid(idx->indexoid);
-		nm_unlock_load_oid(idx->indexoid);
-	}
-	heap = table_open(idx->heapoid, NoLock);
-	CheckForSerializableConflictIn(heap, NULL, InvalidBlockNumber);
-	table_close(heap, NoLock);
-}
-
 bool
 nm_insert_wanted(NmIndex *idx, const NmItem *item, uint64 tid)
 {
@@ -523,15 +499,11 @@ nm_insert_wanted(NmIndex *idx, const NmItem *item, uint64 tid)
 
 			case NM_STATE_NOT_LOADED:
 			case NM_STATE_FAILED:
-				nm_serializable_insert_check(idx);
 				return false;
 
 			case NM_STATE_LOADING:
 				if (nm_delta_insert(idx, item, tid))
-				{
-					nm_serializable_insert_check(idx);
 					return false;
-				}
 				break;
 
 			case NM_STATE_BUILDING:

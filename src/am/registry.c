@@ -419,6 +419,7 @@ nm_slot_attach(NmIndex *idx, Relation index)
 
 	/* not there, or not as it should be */
 	nm_registry_sweep(false);
+	nm_predicate_forget_leaves(idx);
 	if (index != NULL && storage_is_new(index))
 		undo = nm_pending_make();
 	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_EXCLUSIVE);

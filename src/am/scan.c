@@ -35,12 +35,14 @@
 #include "postgres.h"
 
 #include "am/am.h"
+#include "am/parallel.h"
 #include "am/scankeys.h"
 #include "am/unique.h"
 
 #include "access/relscan.h"
 #include "access/tableam.h"
 #include "access/visibilitymap.h"
+#include "access/xact.h"
 #include "migrator/migrator.h"
 #include "miscadmin.h"
 #include "nodes/tidbitmap.h"
@@ -73,9 +75,11 @@ typedef struct NmScanState
 	NmWhere where;
 	NmDirection dir;
 	bool bitmap;
-	bool interlocked; /* holds the lock that VACUUM waits for */
+	bool interlocked;  /* holds the lock that VACUUM waits for */
+	bool serializable; /* takes predicate locks */
 
-	NmScan scan; /* range scan for the current array elements */
+	NmParallelScan *shared; /* place of a parallel scan, or NULL */
+	NmScan scan;			/* range scan for the current array elements */
 	NmBatch *batch;
 	int pos;
 	uint64 batch_number; /* distinguishes batches of this scan */
@@ -113,6 +117,7 @@ static void begin_range(IndexScanDesc scan, NmTree *tree, NmDirection dir);
 static void count_search(IndexScanDesc scan);
 static bool go_to_place(IndexScanDesc scan, NmDirection dir);
 static bool next_batch(IndexScanDesc scan);
+static bool read_batch(IndexScanDesc scan);
 static void flush_killed(NmScanState *so);
 static void remember_killed(NmScanState *so, int i);
 static bool row_is_visible(IndexScanDesc scan, bool *all_visible);
@@ -244,14 +249,18 @@ start_scan(IndexScanDesc scan, NmDirection dir)
 		nm_lock_scan_interlock(scan->indexRelation);
 		so->interlocked = true;
 	}
+	so->serializable = mvcc && IsolationIsSerializable();
 	so->check_visible = mvcc && scan->xs_want_itup && scan->heapRelation != NULL;
 
 	tree = get_tree(scan);
 	if (tree == NULL)
 		return false;
+	so->shared = nm_parallel_of(scan);
 	nm_keys_start(&so->keys, dir);
 	begin_range(scan, tree, dir);
-	count_search(scan);
+	/* of a parallel scan somebody else may have begun already */
+	if (so->shared == NULL)
+		count_search(scan);
 	return true;
 }
 
@@ -267,6 +276,11 @@ begin_range(IndexScanDesc scan, NmTree *tree, NmDirection dir)
 	nm_scan_init(&so->scan, tree, dir, &so->keys.lo, &so->keys.hi);
 	so->scan.keys_wanted = !so->bitmap || so->keys.nfilters > 0;
 	so->scan.with_killed = !scan->ignore_killed_tuples;
+	if (so->serializable)
+	{
+		so->scan.lock_leaf = nm_predicate_lock_leaf;
+		so->scan.lock_leaf_arg = scan;
+	}
 }
 
 /* Each descent for a range is one index scan to the statistics. */
@@ -301,15 +315,40 @@ go_to_place(IndexScanDesc scan, NmDirection dir)
 }
 
 /*
- * Copy the next run of entries; goes on to the next combination of array
- * elements by itself.  False when there is nothing left in this direction.
+ * The next run of entries; of a parallel scan, the next that nobody has had.
+ * False when there is nothing left in this direction.
  */
 static bool
 next_batch(IndexScanDesc scan)
 {
 	NmScanState *so = (NmScanState *) scan->opaque;
+	bool first;
+	bool found;
 
 	flush_killed(so);
+	if (so->shared == NULL)
+		return read_batch(scan);
+
+	so->batch->n = 0;
+	so->pos = 0;
+	if (!nm_parallel_take(so->shared, &so->scan, &so->keys, &first))
+		return false;
+	if (first)
+		count_search(scan);
+	found = read_batch(scan);
+	nm_parallel_give(so->shared, &so->scan, &so->keys, !found);
+	return found;
+}
+
+/*
+ * Copy the next run of entries; goes on to the next combination of array
+ * elements by itself.
+ */
+static bool
+read_batch(IndexScanDesc scan)
+{
+	NmScanState *so = (NmScanState *) scan->opaque;
+
 	for (;;)
 	{
 		NmStatus st;
@@ -343,7 +382,7 @@ next_batch(IndexScanDesc scan)
 				 (int) st, RelationGetRelationName(scan->indexRelation));
 		if (!nm_keys_advance(&so->keys, so->dir))
 			return false;
-		begin_range(scan, so->scan.tree, so->dir);
+		nm_scan_next_range(&so->scan);
 		count_search(scan);
 	}
 }
@@ -509,6 +548,10 @@ nm_gettuple(IndexScanDesc scan, ScanDirection direction)
 	/* bounds and filters are exact */
 	scan->xs_recheck = false;
 
+	if (unlikely(so->shared != NULL && so->where != NM_AT_START && dir != so->dir))
+		elog(ERROR, "parallel scan of index \"%s\" cannot turn round",
+			 RelationGetRelationName(scan->indexRelation));
+
 	switch (so->where)
 	{
 		case NM_AT_ITEM:
@@ -667,6 +710,11 @@ nm_restrpos(IndexScanDesc scan)
 		so->where = NM_AT_ITEM;
 		return;
 	}
+
+	/* merge joins, which mark, read their inner side whole in each process */
+	if (so->shared != NULL)
+		elog(ERROR, "parallel scan of index \"%s\" cannot go back to a mark",
+			 RelationGetRelationName(scan->indexRelation));
 
 	flush_killed(so);
 	so->batch->n = 0;

@@ -72,8 +72,10 @@ nm_spool_show_progress(NmSpool *spool)
 void
 nm_spool_set_phase(NmSpool *spool, int phase)
 {
-	if (spool->progress)
-		pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, phase);
+	if (!spool->progress)
+		return;
+	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, phase);
+	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL, spool->nadded);
 }
 
 void
@@ -81,6 +83,7 @@ nm_spool_add(NmSpool *spool, Datum *values, bool *isnull, ItemPointer tid, bool 
 {
 	uint64 what = (nm_tid_encode(tid) << 1) | (alive ? 0 : 1);
 
+	spool->nadded++;
 	if (spool->fixed)
 		nm_spool_fixed_add(spool, values[0], isnull[0], what);
 	else
@@ -140,7 +143,11 @@ nm_spool_emit(NmSpool *spool, const NmItem *item, uint64 what)
 		check_unique_neighbour(spool, item);
 	st = nm_bulk_add(spool->bulk, item, NM_WHAT_TID(what));
 	if (likely(st == NM_OK))
+	{
+		if ((++spool->nloaded & 255) == 0 && spool->progress)
+			pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, spool->nloaded);
 		return;
+	}
 	if (st == NM_NO_MEMORY)
 		nm_report_no_memory(spool->tree->pool_error, spool->tree->pool_errno);
 	elog(ERROR, "unexpected status %d while loading index \"%s\"",

@@ -77,7 +77,9 @@ struct NmSpool
 	bool unique_check;
 	bool nulls_distinct;
 	bool progress;
-	Size workmem; /* bytes */
+	int64 nadded;  /* rows */
+	int64 nloaded; /* of them handed to the tree so far */
+	Size workmem;  /* bytes */
 	MemoryContext cxt;
 
 	/* entries in memory: one of the arrays */

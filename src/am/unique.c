@@ -138,6 +138,8 @@ nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
 			case NM_CONFLICT:
 				break;
 			case NM_DUPLICATE:
+				/* a conflict that the violation would hide comes first */
+				nm_predicate_check_insert(idx, index, heap);
 				report_violation(idx, index, heap, item);
 				break; /* not reached */
 			case NM_WAIT:
@@ -168,6 +170,7 @@ nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
 			case NM_EXISTS:
 				nm_sample_leaf(leaf);
 				nm_count(idx, 0, 1, 0);
+				nm_predicate_check_insert(idx, index, heap);
 				return verdict == NM_UNIQUE;
 			case NM_GONE:
 			case NM_STALE:

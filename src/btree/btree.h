@@ -74,9 +74,9 @@ typedef enum NmLayout
  */
 typedef struct NmTreeShared
 {
-	uint64_t tree_id; /* unique over the pool's life; 0 = none */
-	uint64_t root;	  /* level << 32 | page number; 0 = no tree */
-	uint64_t next_lid;
+	uint64_t tree_id;	 /* unique over the pool's life; 0 = none */
+	uint64_t root;		 /* level << 32 | page number; 0 = no tree */
+	uint64_t next_lid;	 /* may be set before to let ids go on; 0 will do */
 	uint8_t layout;		 /* NmLayout */
 	uint8_t nulls_first; /* FIXED: NULL keys sort before all others */
 	uint8_t fillfactor;	 /* percent, leaves, bulk load and rightmost split */
@@ -142,6 +142,25 @@ typedef struct NmTree
 	NmPoolError pool_error; /* after NM_NO_MEMORY */
 	int pool_errno;
 	void *scratch; /* the tree's; set by nm_tree_open */
+
+	/*
+	 * For users who lock leaves (README, section 13).  They go by lock ids, the
+	 * lower halves of logical ids, never 0.  After a split or an unlink places
+	 * that belonged to leaf "from" belong to leaf "to": whoever has a lock on
+	 * the former must get one on the latter.  Called with nothing held; may
+	 * raise, and is called again then by the next who needs it.  Either all
+	 * handles that write to a tree have it or none.
+	 */
+	void (*pass_locks)(void *arg, uint32_t from, uint32_t to);
+	void *pass_locks_arg;
+
+	/*
+	 * Set by nm_tree_insert (NM_OK, NM_EXISTS) and nm_tree_first_leaf: the
+	 * leaf's lock id, and the one whose locks may not have been passed on to it
+	 * yet, or 0.
+	 */
+	uint32_t leaf_id;
+	uint32_t leaf_origin;
 } NmTree;
 
 /*
@@ -251,13 +270,27 @@ typedef struct NmScan
 	const NmBound *hi;
 	bool keys_wanted; /* GENERAL: copy key bytes into the batch */
 	bool with_killed; /* show killed entries too */
+
+	/*
+	 * Called with the lock id of every leaf that the scan reads, before it is
+	 * read, empty ones included, with nothing held; may raise.  May be NULL.
+	 */
+	void (*lock_leaf)(void *arg, uint32_t id);
+	void *lock_leaf_arg;
 	/* private to the tree from here */
+	uint64_t locked_lid; /* leaf locked last */
+	uint64_t locked_tree;
 	bool started;
 	bool done;
 	NmPageNo hint_page;
 	uint64_t hint_version;
 	uint64_t hint_tree; /* tree id it belongs to */
 	NmPageNo hint_next;
+	NmPageNo leaf_page; /* leaf read last, for nm_scan_next_range */
+	uint64_t leaf_version;
+	uint64_t leaf_tree;
+	int leaf_misses; /* ranges in a row that began elsewhere */
+	int leaf_skip;	 /* ranges not to look for there */
 	bool fence_valid;
 	NmItem fence; /* where the next leaf begins (or ends) */
 	uint64_t fence_tid;
@@ -266,6 +299,37 @@ typedef struct NmScan
 
 extern void nm_scan_init(NmScan *scan, NmTree *tree, NmDirection dir,
 						 const NmBound *lo, const NmBound *hi);
+
+/*
+ * Go on with another range: the bounds have got new contents.  As
+ * nm_scan_init, except that the leaf read last is looked at before a descent is
+ * made, which pays when the ranges come in the scan's order.
+ */
+extern void nm_scan_next_range(NmScan *scan);
+
+/*
+ * Where a scan is, as plain bytes: another process may go on from there with a
+ * scan of the same tree, direction and bounds.  What is in it is the tree's
+ * business.
+ */
+typedef struct NmScanPosition
+{
+	bool started;
+	bool done;
+	bool isnull;
+	uint32_t len;
+	NmPageNo hint_page;
+	NmPageNo hint_next;
+	uint64_t hint_version;
+	uint64_t hint_tree;
+	int64_t key;
+	uint64_t head;
+	uint64_t tid;
+	uint64_t data[(NM_MAX_KEY_SIZE + 7) / 8];
+} NmScanPosition;
+
+extern void nm_scan_export(const NmScan *scan, NmScanPosition *pos);
+extern void nm_scan_import(NmScan *scan, const NmScanPosition *pos);
 
 /*
  * Next batch; NM_OK with batch->n > 0, NM_END, or NM_GONE (position kept: may

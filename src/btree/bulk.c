@@ -46,7 +46,6 @@ nm_bulk_begin(NmBulk *bulk, NmTree *tree, int arena)
 	bulk->arena = arena;
 	tree->tree_id = nm_pool_next_id(tree->pool);
 	tree->layout = (NmLayout) tree->shared->layout;
-	tree->shared->next_lid = 1;
 }
 
 static NmPageNo
@@ -67,7 +66,7 @@ new_page(NmBulk *bulk, int level)
 		return no;
 	p = nm_page(bulk->tree, no);
 	nm_page_lock(p);
-	nm_page_init(bulk->tree, no, level, bulk->tree->shared->next_lid++);
+	nm_page_init(bulk->tree, no, level, nm_next_lid(bulk->tree->shared));
 	nm_page_unlock(p);
 	if (level == 0)
 		bulk->nleaves++;

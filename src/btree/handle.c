@@ -95,13 +95,12 @@ nm_tree_create(NmTree *tree)
 		return NM_NO_MEMORY;
 	tree->tree_id = nm_pool_next_id(tree->pool);
 	tree->layout = (NmLayout) shared->layout;
-	shared->next_lid = 2;
 	shared->nentries = 0;
 	shared->nleaves = 1;
 	shared->ninner = 0;
 	shared->noverflow = 0;
 	nm_page_lock(nm_page(tree, no));
-	nm_page_init(tree, no, 0, 1);
+	nm_page_init(tree, no, 0, nm_next_lid(shared));
 	nm_page_unlock(nm_page(tree, no));
 	__atomic_store_n(&shared->tree_id, tree->tree_id, __ATOMIC_RELEASE);
 	__atomic_store_n(&shared->root, (uint64_t) no, __ATOMIC_SEQ_CST);

@@ -50,10 +50,11 @@ remove_killed(NmPage *p, NmRetired *retired)
 }
 
 NM_RACY static void
-racy_state(const NmPage *p, uint16_t *flags, uint64_t *lid, int *n)
+racy_state(const NmPage *p, uint16_t *flags, uint64_t *lid, uint32_t *origin, int *n)
 {
 	*flags = p->flags;
 	*lid = p->lid;
+	*origin = p->origin;
 	*n = nm_page_n(p);
 }
 
@@ -75,11 +76,12 @@ find_guard(NmTree *tree, const NmItem *item, uint64_t guard, NmPos *pos)
 	NmStatus st = nm_descend(tree, &first, 0, false, false, pos, NULL, NULL);
 	uint16_t flags;
 	uint64_t lid;
+	uint32_t origin;
 	int n;
 
 	if (st != NM_OK)
 		return st;
-	racy_state(pos->page, &flags, &lid, &n);
+	racy_state(pos->page, &flags, &lid, &origin, &n);
 	st = nm_page_validate(pos->page, pos->version) && lid == guard ? NM_OK : NM_STALE;
 	nm_epoch_exit(tree->pool);
 	return st;
@@ -109,13 +111,14 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 		NmEntry e = {.item = item, .tid = tid};
 		uint16_t flags;
 		uint64_t lid;
+		uint32_t origin;
 		int n;
 		bool fits;
 
 		st = nm_descend(tree, &bound, 0, false, true, &pos, NULL, NULL);
 		if (st != NM_OK)
 			break;
-		racy_state(pos.page, &flags, &lid, &n);
+		racy_state(pos.page, &flags, &lid, &origin, &n);
 		fits = racy_fits(pos.page, item, overflow);
 
 		/* Is it there already? */
@@ -142,6 +145,8 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 				nm_entry_set_killed(pos.page, pos.idx, false);
 				nm_page_unlock(pos.page);
 				nm_epoch_exit(tree->pool);
+				tree->leaf_id = (uint32_t) lid;
+				tree->leaf_origin = origin;
 				st = NM_EXISTS;
 				break;
 			}
@@ -165,6 +170,14 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 				nm_epoch_exit(tree->pool);
 				continue;
 			}
+		}
+
+		/* a leaf with an origin is not split: no chains of origins */
+		if (!fits && (flags & NM_PF_KILLED) == 0 && origin != 0)
+		{
+			nm_epoch_exit(tree->pool);
+			nm_settle_origin(tree, pos.no, lid, origin);
+			continue;
 		}
 
 		if (!fits && (flags & NM_PF_KILLED) == 0)
@@ -218,6 +231,10 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 		if (overflow)
 			(void) nm_stash_take(tree);
 
+		/* the new half of a split has the same locks: those on this leaf */
+		tree->leaf_id = (uint32_t) lid;
+		tree->leaf_origin = origin;
+
 		if (fits)
 		{
 			nm_entry_insert(pos.page, pos.idx, &e);
@@ -230,8 +247,9 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 		{
 			NmKeyCopy sep;
 			NmPageNo right;
+			uint64_t right_lid;
 
-			st = nm_split(tree, &pos, &e, &sep, &right); /* unlocks */
+			st = nm_split(tree, &pos, &e, &sep, &right, &right_lid); /* unlocks */
 			nm_epoch_exit(tree->pool);
 			if (leaf)
 				*leaf = pos.no;
@@ -241,6 +259,8 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 			if (overflow)
 				NM_COUNT(tree->shared->noverflow, 1);
 			(void) nm_link_right(tree, 0, pos.no, right, &sep);
+			if (tree->pass_locks != NULL)
+				nm_settle_origin(tree, right, right_lid, (uint32_t) lid);
 			break;
 		}
 		NM_COUNT(tree->shared->nentries, 1);
@@ -265,13 +285,14 @@ nm_tree_delete(NmTree *tree, const NmItem *item, uint64_t tid)
 		NmPageNo over;
 		uint16_t flags;
 		uint64_t lid;
+		uint32_t origin;
 		int n;
 		bool same = false;
 		NmStatus st = nm_descend(tree, &bound, 0, false, true, &pos, NULL, NULL);
 
 		if (st != NM_OK)
 			return st;
-		racy_state(pos.page, &flags, &lid, &n);
+		racy_state(pos.page, &flags, &lid, &origin, &n);
 		if (pos.idx < n)
 		{
 			if (!nm_entry_copy(tree, pos.page, pos.idx, &copy) ||

@@ -47,8 +47,12 @@ typedef struct NmPage
 	uint16_t nnull;		  /* FIXED: of them with NULL key */
 	uint16_t lower;		  /* GENERAL: lowest item byte */
 	uint16_t garbage;	  /* GENERAL: bytes of removed items */
-	uint32_t nulls_first; /* FIXED: the run of NULLs is at the low end */
-	uint64_t unused;
+	uint16_t nulls_first; /* FIXED: the run of NULLs is at the low end */
+	uint16_t unused16;
+	uint32_t unused;
+	uint32_t origin; /* leaf: lock id that places of its range had before
+					  * and whose locks may still be needed; 0 = none
+					  * (README, section 13) */
 	/* high key */
 	union
 	{
@@ -330,15 +334,34 @@ extern void nm_retire_all(NmTree *tree, NmRetired *r);
 extern NmPageNo nm_free_level(NmPool *pool, NmLayout layout, NmPageNo first);
 
 /* ---- structure changes ---- */
-extern NmStatus nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep, NmPageNo *right);
+extern NmStatus nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep,
+						 NmPageNo *right, uint64_t *right_lid);
 extern NmStatus nm_link_right(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmKeyCopy *sep);
 extern bool nm_unlink_leaf(NmTree *tree, NmPageNo no, const NmKeyCopy *low);
+
+/*
+ * Have the locks on lock id origin passed on to leaf "no", whose logical id is
+ * lid, and forget the origin.  Called with nothing held; may raise.
+ */
+extern void nm_settle_origin(NmTree *tree, NmPageNo no, uint64_t lid, uint32_t origin);
 
 /* Leftmost page of a level; NM_GONE when the tree has no such level. */
 extern NmStatus nm_leftmost(NmTree *tree, int level, NmPageNo *no);
 
 #define NM_COUNT(counter, delta) \
 	__atomic_fetch_add(&(counter), (delta), __ATOMIC_RELAXED)
+
+/* A new logical id; its lower half, the lock id, is not 0. */
+static inline uint64_t
+nm_next_lid(NmTreeShared *shared)
+{
+	uint64_t lid;
+
+	do
+		lid = NM_COUNT(shared->next_lid, 1);
+	while ((uint32_t) lid == 0);
+	return lid;
+}
 
 static inline uint64_t
 nm_root_word(const NmTree *tree)

@@ -26,6 +26,20 @@ nm_scan_init(NmScan *scan, NmTree *tree, NmDirection dir,
 	scan->hi = hi;
 	scan->keys_wanted = true;
 	scan->with_killed = false;
+	scan->lock_leaf = NULL;
+	scan->locked_lid = 0;
+	scan->started = false;
+	scan->done = false;
+	scan->hint_page = NM_NO_PAGE;
+	scan->leaf_page = NM_NO_PAGE;
+	scan->leaf_misses = 0;
+	scan->leaf_skip = 0;
+	scan->fence_valid = false;
+}
+
+void
+nm_scan_next_range(NmScan *scan)
+{
 	scan->started = false;
 	scan->done = false;
 	scan->hint_page = NM_NO_PAGE;
@@ -53,6 +67,53 @@ nm_scan_reposition(NmScan *scan, NmDirection dir, const NmItem *item, uint64_t t
 	scan->done = false;
 	scan->hint_page = NM_NO_PAGE;
 	set_fence(scan, item, dir == NM_FORWARD ? tid + 1 : tid);
+}
+
+void
+nm_scan_export(const NmScan *scan, NmScanPosition *pos)
+{
+	pos->started = scan->started;
+	pos->done = scan->done;
+	pos->hint_page = scan->hint_page;
+	if (scan->hint_page != NM_NO_PAGE)
+	{
+		pos->hint_next = scan->hint_next;
+		pos->hint_version = scan->hint_version;
+		pos->hint_tree = scan->hint_tree;
+	}
+	pos->len = 0;
+	if (!scan->fence_valid)
+		return;
+	pos->isnull = scan->fence.isnull;
+	pos->key = scan->fence.key;
+	pos->head = scan->fence.head;
+	pos->tid = scan->fence_tid;
+	if (scan->tree->layout == NM_LAYOUT_GENERAL)
+	{
+		pos->len = scan->fence.len;
+		memcpy(pos->data, scan->fence_buf, pos->len);
+	}
+}
+
+void
+nm_scan_import(NmScan *scan, const NmScanPosition *pos)
+{
+	scan->started = pos->started;
+	scan->done = pos->done;
+	scan->hint_page = pos->hint_page;
+	if (pos->hint_page != NM_NO_PAGE)
+	{
+		scan->hint_next = pos->hint_next;
+		scan->hint_version = pos->hint_version;
+		scan->hint_tree = pos->hint_tree;
+	}
+	/* before the first leaf, and after the last, there is none */
+	if (pos->started && !pos->done)
+	{
+		NmItem fence = {.isnull = pos->isnull, .key = pos->key, .head = pos->head, .data = pos->data, .len = pos->len};
+
+		set_fence(scan, &fence, pos->tid);
+	}
 }
 
 /* Copy the fixed arrays of entries [from, to) in scan order; racy. */
@@ -148,6 +209,31 @@ racy_is_leaf(const NmTree *tree, const NmPage *p, NmPageNo no)
 }
 
 /*
+ * Is the leaf at pos locked already?  If not, leave the epoch section and lock
+ * it: the caller finds its place anew then, and reads under the lock.
+ */
+static bool
+leaf_is_locked(NmScan *scan, const NmPos *pos)
+{
+	uint64_t lid;
+
+	nm_racy_copy(&lid, &pos->page->lid, sizeof(lid));
+	if (!nm_page_validate(pos->page, pos->version))
+	{
+		nm_epoch_exit(scan->tree->pool);
+		scan->hint_page = NM_NO_PAGE;
+		return false;
+	}
+	if (lid == scan->locked_lid && scan->locked_tree == scan->tree->tree_id)
+		return true;
+	nm_epoch_exit(scan->tree->pool);
+	scan->lock_leaf(scan->lock_leaf_arg, (uint32_t) lid);
+	scan->locked_lid = lid;
+	scan->locked_tree = scan->tree->tree_id;
+	return false;
+}
+
+/*
  * Forward without a descent: the leaf read last has not changed since, so its
  * right link is still right, and every entry over there is past the fence.
  */
@@ -180,8 +266,62 @@ follow_hint(NmScan *scan, NmPos *pos)
 }
 
 /*
+ * The range begins in the leaf that was read last, which has not changed since:
+ * one of its entries is before the place where the scan begins, and one is not.
+ */
+static bool
+begins_in_last_leaf(NmScan *scan, NmPos *pos)
+{
+	NmTree *tree = scan->tree;
+	bool backward = scan->dir == NM_BACKWARD;
+	const NmBound *place = backward ? scan->hi : scan->lo;
+	NmKeyCopy edge;
+	uint64_t lid;
+	uint32_t removals;
+	uint16_t flags;
+	NmPageNo right;
+	int n;
+
+	if (scan->leaf_page == NM_NO_PAGE || scan->leaf_tree != tree->tree_id || place->infinite)
+		return false;
+	/* where ranges are far apart, look less and less often */
+	if (scan->leaf_skip > 0)
+	{
+		scan->leaf_skip--;
+		return false;
+	}
+	pos->no = scan->leaf_page;
+	pos->page = nm_page(tree, pos->no);
+	pos->version = scan->leaf_version;
+	nm_epoch_enter(tree->pool);
+	/* freed pages of a detached tree keep their versions: ask the root first */
+	if (nm_root_word(tree) != 0 && nm_pool_backed(tree->pool, pos->no) &&
+		nm_page_validate(pos->page, pos->version))
+	{
+		/* one comparison tells most ranges that are elsewhere */
+		racy_leaf(pos->page, &lid, &removals, &flags, &right, &n);
+		if (n > 1 && nm_entry_copy(tree, pos->page, backward ? 0 : n - 1, &edge) &&
+			nm_page_validate(pos->page, pos->version) &&
+			(nm_copy_vs_bound(tree, &edge, place) < 0) == backward &&
+			nm_page_search(tree, pos->page, pos->version, place, false, 0, &pos->idx) &&
+			pos->idx > 0 && pos->idx < n)
+		{
+			scan->leaf_misses = 0;
+			return true;
+		}
+	}
+	nm_epoch_exit(tree->pool);
+	scan->leaf_page = NM_NO_PAGE;
+	if (scan->leaf_misses < 6)
+		scan->leaf_misses++;
+	scan->leaf_skip = (1 << scan->leaf_misses) - 2;
+	return false;
+}
+
+/*
  * Read the leaf at pos into the batch and move the fence.  NM_STALE: the leaf
- * changed, try again.  Inside the epoch section on entry and exit.
+ * changed, or a low fence is needed that is not known (low is NULL); try again
+ * by a descent.  Inside the epoch section on entry and exit.
  */
 static NmStatus
 read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatch *batch)
@@ -212,6 +352,8 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 		if (from > to)
 			from = to;
 		at_edge = from == 0;
+		if (at_edge && low == NULL)
+			return NM_STALE;
 		last = !at_edge || !low_valid;
 	}
 	else
@@ -252,6 +394,9 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 	}
 	if (!nm_page_validate(pos->page, pos->version))
 		return NM_STALE;
+	scan->leaf_page = pos->no;
+	scan->leaf_version = pos->version;
+	scan->leaf_tree = tree->tree_id;
 
 	if (last)
 		scan->done = true;
@@ -283,6 +428,7 @@ nm_scan_next(NmScan *scan, NmBatch *batch)
 		NmPos pos;
 		NmKeyCopy low;
 		bool low_valid = false;
+		bool hinted;
 		NmStatus st;
 		NmBound place;
 		const NmBound *start;
@@ -297,7 +443,8 @@ nm_scan_next(NmScan *scan, NmBatch *batch)
 		else
 			start = scan->dir == NM_FORWARD ? scan->lo : scan->hi;
 
-		if (!follow_hint(scan, &pos))
+		hinted = scan->started ? follow_hint(scan, &pos) : begins_in_last_leaf(scan, &pos);
+		if (!hinted)
 		{
 			if (scan->dir == NM_FORWARD)
 				st = nm_descend(tree, start, 0, false, true, &pos, NULL, NULL);
@@ -306,11 +453,14 @@ nm_scan_next(NmScan *scan, NmBatch *batch)
 			if (st != NM_OK)
 				return st;
 		}
-		st = read_leaf(scan, &pos, &low, low_valid, batch);
+		if (scan->lock_leaf != NULL && !leaf_is_locked(scan, &pos))
+			continue;
+		st = read_leaf(scan, &pos, hinted ? NULL : &low, low_valid, batch);
 		nm_epoch_exit(tree->pool);
 		if (st == NM_STALE)
 		{
 			scan->hint_page = NM_NO_PAGE;
+			scan->leaf_page = NM_NO_PAGE;
 			continue;
 		}
 		if (batch->n > 0)

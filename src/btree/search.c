@@ -468,14 +468,18 @@ nm_tree_first_leaf(NmTree *tree, const NmBound *bound, uint64_t *lid)
 	{
 		NmStatus st = nm_descend(tree, bound, 0, false, false, &pos, NULL, NULL);
 		uint64_t l;
+		uint32_t origin;
 
 		if (st != NM_OK)
 			return st;
 		nm_racy_copy(&l, &pos.page->lid, sizeof(l));
+		nm_racy_copy(&origin, &pos.page->origin, sizeof(origin));
 		if (nm_page_validate(pos.page, pos.version))
 		{
 			nm_epoch_exit(tree->pool);
 			*lid = l;
+			tree->leaf_id = (uint32_t) l;
+			tree->leaf_origin = origin;
 			return NM_OK;
 		}
 		nm_epoch_exit(tree->pool);

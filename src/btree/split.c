@@ -65,10 +65,12 @@ split_point(const NmTree *tree, const NmPage *p, int pos, int new_size, int *siz
 /*
  * Split the locked page pos and insert e at pos->idx in the right half or the
  * left.  Unlocks the page.  *sep gets the new page's first key, *right its
- * number.  Inside the epoch section; the stash has what is needed.
+ * number and *right_lid its logical id.  A leaf must have no origin.  Inside
+ * the epoch section; the stash has what is needed.
  */
 NmStatus
-nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep, NmPageNo *right)
+nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep, NmPageNo *right,
+		 uint64_t *right_lid)
 {
 	NmPage *p = pos->page;
 	NmPageNo rno = nm_stash_take(tree);
@@ -82,6 +84,7 @@ nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep, NmPageNo *r
 	bool general = tree->layout == NM_LAYOUT_GENERAL;
 	NmPageNo high_over = NM_NO_PAGE;
 
+	NM_ASSERT(p->origin == 0);
 	memcpy(&old, p, sizeof(old));
 	keep = split_point(tree, p, idx,
 					   general ? nm_item_space(p, e->item ? e->item->len : 0, e->overflow != 0)
@@ -91,8 +94,10 @@ nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep, NmPageNo *r
 	moved_from = new_left ? keep - 1 : keep; /* in the old page's numbering */
 
 	nm_page_lock(r);
-	nm_page_init(tree, rno, old.level,
-				 __atomic_fetch_add(&tree->shared->next_lid, 1, __ATOMIC_RELAXED));
+	*right_lid = nm_next_lid(tree->shared);
+	nm_page_init(tree, rno, old.level, *right_lid);
+	if (old.level == 0 && tree->pass_locks != NULL)
+		r->origin = (uint32_t) old.lid;
 	r->right = old.right;
 	r->removals = old.removals;
 	r->flags |= old.flags & NM_PF_PENDING;
@@ -238,8 +243,7 @@ grow_root(NmTree *tree, int level, uint64_t word, NmPageNo root, const NmEntry *
 	NmEntry first = {.item = NULL, .child = nm_root_page(word)};
 
 	nm_page_lock(p);
-	nm_page_init(tree, root, level + 1,
-				 __atomic_fetch_add(&tree->shared->next_lid, 1, __ATOMIC_RELAXED));
+	nm_page_init(tree, root, level + 1, nm_next_lid(tree->shared));
 	nm_entry_insert(p, 0, &first);
 	nm_entry_insert(p, 1, second);
 	nm_page_unlock(p);
@@ -353,9 +357,10 @@ nm_link_right(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmKe
 		else
 		{
 			NmPageNo uncle;
+			uint64_t uncle_lid;
 			NmKeyCopy up;
 
-			(void) nm_split(tree, &pos, &e, &up, &uncle); /* unlocks the parent */
+			(void) nm_split(tree, &pos, &e, &up, &uncle, &uncle_lid); /* unlocks the parent */
 			waiting->flags &= (uint16_t) ~NM_PF_PENDING;
 			nm_page_unlock(waiting);
 			nm_epoch_exit(tree->pool);

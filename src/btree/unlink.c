@@ -64,6 +64,30 @@ high_key_fits(NmPage *left, const NmPage *leaf)
 	return nm_high_fits(left, &item, false);
 }
 
+NM_RACY static uint32_t
+racy_origin(const NmTree *tree, const NmPage *p, NmPageNo no, uint64_t *lid)
+{
+	*lid = p->lid;
+	return nm_page_is(tree, p, no, 0) ? p->origin : 0;
+}
+
+/*
+ * If the leaf has an origin, leave the epoch section, settle it and return
+ * true: everything is to be read anew.
+ */
+static bool
+settle_first(NmTree *tree, const NmPage *p, NmPageNo no, uint64_t version)
+{
+	uint64_t lid;
+	uint32_t origin = racy_origin(tree, p, no, &lid);
+
+	if (origin == 0 || !nm_page_validate(p, version))
+		return false;
+	nm_epoch_exit(tree->pool);
+	nm_settle_origin(tree, no, lid, origin);
+	return true;
+}
+
 /*
  * Unlink leaf "no" if it is still empty; low is a place in its range (its low
  * fence).  Called with nothing held.  False: not now.
@@ -79,9 +103,12 @@ nm_unlink_leaf(NmTree *tree, NmPageNo no, const NmKeyCopy *low)
 	uint64_t leaf_v,
 		left_v;
 	NmRetired retired = {0};
+	uint64_t left_lid = 0;
+	uint32_t leaf_id = 0;
 	int idx;
 	bool done = false;
 
+again:
 	nm_bound_from_copy(&bound, low, low->tid);
 	if (nm_descend(tree, &bound, 1, false, false, &parent, NULL, NULL) != NM_OK)
 		return false; /* also when the root is a leaf */
@@ -101,6 +128,10 @@ nm_unlink_leaf(NmTree *tree, NmPageNo no, const NmKeyCopy *low)
 	left = nm_page(tree, left_no);
 	left_v = nm_page_read_begin(left);
 	leaf_v = nm_page_read_begin(leaf);
+
+	/* two origins at once have no room: pass the locks on first */
+	if (settle_first(tree, left, left_no, left_v) || settle_first(tree, leaf, no, leaf_v))
+		goto again;
 	if (!left_of(tree, left, left_no, no) || !unlinkable(tree, leaf, no) ||
 		!nm_page_upgrade(left, left_v))
 	{
@@ -121,6 +152,11 @@ nm_unlink_leaf(NmTree *tree, NmPageNo no, const NmKeyCopy *low)
 			nm_high_move(left, leaf);
 			left->right = leaf->right;
 			left->removals++;
+			leaf_id = (uint32_t) leaf->lid;
+			left_lid = left->lid;
+			NM_ASSERT(left->origin == 0 && leaf->origin == 0);
+			if (tree->pass_locks != NULL)
+				left->origin = leaf_id;
 			leaf->flags |= NM_PF_DELETED;
 			nm_retire_later(&retired, nm_entry_remove(parent.page, idx));
 			done = true;
@@ -138,6 +174,8 @@ nm_unlink_leaf(NmTree *tree, NmPageNo no, const NmKeyCopy *low)
 		nm_pool_retire(tree->pool, no);
 		NM_COUNT(tree->shared->nleaves, -1);
 		NM_COUNT(tree->shared->deletes, 1);
+		if (tree->pass_locks != NULL)
+			nm_settle_origin(tree, left_no, left_lid, leaf_id);
 	}
 	return done;
 }

@@ -327,6 +327,8 @@ do_scan(Test *t)
 			to,
 			cursor;
 
+		if (placed && rng_below(&rng, 3) == 0)
+			scan_hop(&scan);
 		st = nm_scan_next(&scan, &b);
 		from = model_place(t, &lo);
 		to = model_place(t, &hi);
@@ -561,6 +563,71 @@ forget_vanished(Test *t)
 	t->m.n = n;
 }
 
+/*
+ * A series of ranges by one scan, which may find the next one in the leaf it has
+ * just read, against a scan of its own for each.  Mostly in order, and with
+ * changes in between.
+ */
+static void
+do_ranges(Test *t)
+{
+	static NmBatch b;
+	NmScan scan;
+	NmBound lo,
+		hi;
+	NmDirection dir = rng_below(&rng, 4) ? NM_FORWARD : NM_BACKWARD;
+	int k = (int) rng_below(&rng, (uint64_t) t->u->n);
+	int step = 1 + (int) rng_below(&rng, rng_below(&rng, 2) ? 3 : 40);
+	int width = (int) rng_below(&rng, rng_below(&rng, 3) ? 2 : 100);
+	bool changes = rng_below(&rng, 3) == 0;
+
+	memset(&lo, 0, sizeof(lo));
+	hi = lo;
+	nm_scan_init(&scan, t->tree, dir, &lo, &hi);
+	scan.with_killed = true;
+	for (int range = 0; range < 20; range++)
+	{
+		NmScan fresh;
+		uint64_t tids[1000];
+		int n = 0;
+		int at = 0;
+
+		lo.item = t->u->items[k];
+		lo.tid = NM_TID_MIN;
+		hi.item = t->u->items[k + width < t->u->n ? k + width : t->u->n - 1];
+		hi.tid = rng_below(&rng, 8) ? NM_TID_MAX : NM_TID_MIN;
+		nm_scan_init(&fresh, t->tree, dir, &lo, &hi);
+		fresh.with_killed = true;
+		while (nm_scan_next(&fresh, &b) == NM_OK)
+			for (int i = 0; i < b.n && n < 1000; i++)
+				tids[n++] = b.tids[i];
+		if (range > 0)
+			nm_scan_next_range(&scan);
+		while (nm_scan_next(&scan, &b) == NM_OK)
+			for (int i = 0; i < b.n; i++, at++)
+				if (at < 1000 && (at >= n || tids[at] != b.tids[i]))
+				{
+					fault("range %d of a series: entry %d has another tid", range, at);
+					return;
+				}
+		if (at < n)
+		{
+			fault("range %d of a series ends after %d of %d entries", range, at, n);
+			return;
+		}
+		if (changes && rng_below(&rng, 2))
+			do_insert(t);
+		if (changes && rng_below(&rng, 4) == 0)
+			do_delete(t);
+		if (rng_below(&rng, 8) == 0)
+			k = (int) rng_below(&rng, (uint64_t) t->u->n);
+		else
+			k += dir == NM_FORWARD ? width + step : -width - step;
+		if (k < 0 || k >= t->u->n)
+			k = (int) rng_below(&rng, (uint64_t) t->u->n);
+	}
+}
+
 static void
 do_vacuum(Test *t)
 {
@@ -778,6 +845,8 @@ run_config(const char *name, Universe *u, int fillfactor, bool leave_epoch, int 
 		t.tree->arena = (int) rng_below(&rng, 2);
 		if (x < 6)
 			do_scan(&t);
+		else if (x < 7 && rng_below(&rng, 4) == 0)
+			do_ranges(&t);
 		else if (x < 7 && rng_below(&rng, 8) == 0)
 			do_vacuum(&t);
 		else if (x < 8 && rng_below(&rng, 4) == 0)
@@ -798,7 +867,10 @@ run_config(const char *name, Universe *u, int fillfactor, bool leave_epoch, int 
 	if (faults_so_far() == 0)
 	{
 		for (int i = 0; i < 30; i++)
+		{
 			do_scan(&t);
+			do_ranges(&t);
+		}
 		verify_tree(t.tree, &t.m, "after all");
 		do_relocate(&t, true);
 		verify_tree(t.tree, &t.m, "after relocation");

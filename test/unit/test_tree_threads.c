@@ -271,6 +271,8 @@ scanner_loop(World *w, NmTree *tree, NmBatch *b, Rng *r)
 			}
 			if (rng_below(r, 16) == 0)
 				sched_yield();
+			if (rng_below(r, 4) == 0)
+				scan_hop(&scan);
 			(void) nm_batch_unremoved(tree, b);
 			if (nidx > 0)
 				atomic_fetch_add(&w->marked, (uint64_t) nm_tree_kill(tree, b, idx, nidx));

@@ -400,6 +400,26 @@ model_live(const Model *m)
 /* ---- verification of a quiet tree ---- */
 
 void
+scan_hop(NmScan *scan)
+{
+	NmTree *tree = scan->tree;
+	NmDirection dir = scan->dir;
+	const NmBound *lo = scan->lo;
+	const NmBound *hi = scan->hi;
+	bool keys_wanted = scan->keys_wanted;
+	bool with_killed = scan->with_killed;
+	NmScanPosition pos;
+
+	memset(&pos, 0x55, sizeof(pos));
+	nm_scan_export(scan, &pos);
+	memset(scan, 0x55, sizeof(*scan));
+	nm_scan_init(scan, tree, dir, lo, hi);
+	scan->keys_wanted = keys_wanted;
+	scan->with_killed = with_killed;
+	nm_scan_import(scan, &pos);
+}
+
+void
 verify_scan(NmTree *tree, Model *m, NmDirection dir, const char *when)
 {
 	static __thread NmBatch b;

@@ -105,6 +105,9 @@ extern void verify_scan(NmTree *tree, Model *m, NmDirection dir, const char *whe
 /* nm_tree_check, counters, both scans. */
 extern void verify_tree(NmTree *tree, Model *m, const char *when);
 
+/* Go on with the scan as another process would, from its exported position. */
+extern void scan_hop(NmScan *scan);
+
 extern const NmBound bound_low;
 extern const NmBound bound_high;
 
