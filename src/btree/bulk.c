@@ -13,7 +13,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "btree/page.h"
+#include "btree/runs.h"
 
 #define NM_BULK_LEVELS 12
 
@@ -78,13 +78,22 @@ new_page(NmBulk *bulk, int level)
 
 /* Is there room below the fillfactor, the high key's minimum left over? */
 static bool
-has_room(const NmBulk *bulk, const NmPage *p, const NmItem *item, bool overflow)
+has_room(const NmBulk *bulk, const NmPage *p, const NmItem *item, uint64_t tid, bool overflow)
 {
 	int limit = NM_BODY_END - NM_BODY;
 	int fill = p->level == 0 ? bulk->tree->shared->fillfactor : 90;
 	int used;
 	int need;
 
+	if (p->flags & NM_PF_RUNS)
+	{
+		need = nm_runs_need(p, p->n, item, tid);
+		used = limit - nm_page_gap(p);
+		if ((p->flags & NM_PF_GENERAL) &&
+			used + need + NM_ITEM_HDR + (int) sizeof(NmPageNo) > limit)
+			return false;
+		return (used + need) * 100 <= limit * fill;
+	}
 	if ((p->flags & NM_PF_GENERAL) == 0)
 		return p->n < nm_fx_cap(p) && (p->n < 2 || p->n * 100 < nm_fx_cap(p) * fill);
 	used = NM_BODY_END - p->lower + p->n * nm_gn_slot_size(p);
@@ -127,7 +136,9 @@ add_to_level(NmBulk *bulk, int level, const NmItem *item, uint64_t tid, NmPageNo
 	}
 
 	p = nm_page(tree, bulk->open[level]);
-	if (!has_room(bulk, p, item, big))
+	if (!has_room(bulk, p, item, tid, big) &&
+		!(level == 0 && tree->shared->merge && (p->flags & NM_PF_RUNS) == 0 &&
+		  nm_leaf_merge(p) && has_room(bulk, p, item, tid, big)))
 	{
 		NmPageNo next = new_page(bulk, level);
 		NmPageNo over = NM_NO_PAGE;
