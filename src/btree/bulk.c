@@ -77,7 +77,7 @@ new_page(NmBulk *bulk, int level)
 }
 
 /* Is there room below the fillfactor, the high key's minimum left over? */
-static bool
+static inline bool
 has_room(const NmBulk *bulk, const NmPage *p, const NmItem *item, uint64_t tid, bool overflow)
 {
 	int limit = NM_BODY_END - NM_BODY;
@@ -90,7 +90,7 @@ has_room(const NmBulk *bulk, const NmPage *p, const NmItem *item, uint64_t tid, 
 		need = nm_runs_need(p, p->n, item, tid);
 		used = limit - nm_page_gap(p);
 		if ((p->flags & NM_PF_GENERAL) &&
-			used + need + NM_ITEM_HDR + (int) sizeof(NmPageNo) > limit)
+			used + need + nm_item_bytes(0, item->len, overflow) > limit)
 			return false;
 		return (used + need) * 100 <= limit * fill;
 	}
@@ -99,6 +99,9 @@ has_room(const NmBulk *bulk, const NmPage *p, const NmItem *item, uint64_t tid, 
 	used = NM_BODY_END - p->lower + p->n * nm_gn_slot_size(p);
 	need = nm_item_space(p, item ? item->len : 0, overflow);
 	if (used + need + NM_ITEM_HDR + (int) sizeof(NmPageNo) > limit)
+		return false;
+	/* a high key that finds no room takes a page of its own; the next key may be as long */
+	if (p->n >= 2 && used + need + nm_item_bytes(0, item ? item->len : 0, overflow) > limit)
 		return false;
 	return p->n < 2 || (used + need) * 100 <= limit * fill;
 }

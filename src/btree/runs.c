@@ -707,13 +707,36 @@ nm_leaf_fill(NmPage *dst, const NmPage *src, int from, int to)
 		fill_plain(dst, src, from, to);
 }
 
+/*
+ * Runs of a plain leaf, or fewer where heads or a NULL's key are the same by
+ * chance.  Cheap, since an index of distinct keys pays it for every leaf.
+ */
+static int
+count_runs(const NmPage *p)
+{
+	const int64_t *keys = nm_fx_keys(p); /* GENERAL: the heads */
+	bool quick = (p->flags & NM_PF_GENERAL) == 0 || (p->flags & NM_PF_HEADS);
+	int runs = 1;
+
+	if (quick)
+	{
+		for (int i = 1; i < p->n; i++)
+			runs += keys[i - 1] != keys[i];
+		return runs;
+	}
+	for (int i = 1; i < p->n; i++)
+		runs += !nm_items_same(p, i - 1, i);
+	return runs;
+}
+
 bool
 nm_leaf_merge(NmPage *p)
 {
 	Shape shape;
 	NmPage old;
 
-	if (p->n == 0)
+	/* few keys to be spared, few bytes: a tenth of the keys is about it */
+	if (p->n == 0 || count_runs(p) * 10 > p->n * 9)
 		return false;
 	measure(p, 0, p->n, &shape);
 	if (shape.plain_bytes - shape.runs_bytes < NM_BODY_SIZE / 10)

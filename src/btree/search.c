@@ -280,6 +280,12 @@ nm_page_search(NmTree *tree, const NmPage *p, uint64_t version,
 		hi;
 	int step;
 
+	/* the usual case first */
+	if (tree->layout == NM_LAYOUT_FIXED && bound->cmp == NULL && !bound->infinite)
+	{
+		*count = fixed_search(p, bound, upper);
+		return nm_page_validate(p, version);
+	}
 	racy_shape(p, &n, &items, &level);
 	lo = level > 0 ? 1 : 0;
 	hi = n;
@@ -290,12 +296,6 @@ nm_page_search(NmTree *tree, const NmPage *p, uint64_t version,
 		*count = bound->infinite < 0 ? lo : n;
 		return nm_page_validate(p, version);
 	}
-	if (tree->layout == NM_LAYOUT_FIXED && bound->cmp == NULL)
-	{
-		*count = fixed_search(p, bound, upper);
-		return nm_page_validate(p, version);
-	}
-
 	if (nm_unlikely(items >= 0))
 		return runs_search(tree, p, version, bound, upper, from, items, count);
 	if (from > lo)
