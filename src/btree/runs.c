@@ -555,6 +555,15 @@ item_end(const NmPage *p, const NmRuns *v, int item)
 	return (p->flags & NM_PF_RUNS) ? nm_run_end(v, item) : item + 1;
 }
 
+/* TID of entry pos of a leaf of either form, kill mark included. */
+static inline uint64_t
+entry_raw(const NmPage *p, const NmRuns *v, int pos)
+{
+	if (p->flags & NM_PF_RUNS)
+		return nm_run_raw(v, pos);
+	return nm_entry_tid(p, pos) | (nm_entry_killed(p, pos) ? NM_KILLED_BIT : 0);
+}
+
 /* What entries [from, to) of a leaf would take. */
 typedef struct Shape
 {
@@ -604,7 +613,7 @@ measure(const NmPage *src, int from, int to, Shape *shape)
 		shape->plain_bytes += (end - at) * (general ? slot - 2 + size : 14);
 		for (; at < end; at++)
 		{
-			uint32_t blk = (uint32_t) (nm_entry_tid(src, at) >> 16);
+			uint32_t blk = (uint32_t) (entry_raw(src, &v, at) >> 16);
 
 			if (blk < min)
 				min = blk;
@@ -622,8 +631,10 @@ static void
 fill_runs(NmPage *dst, const NmPage *src, int from, int to, const Shape *shape)
 {
 	bool general = (src->flags & NM_PF_GENERAL) != 0;
-	NmRuns v;
+	NmRuns old,
+		v;
 
+	nm_runs_view(src, &old);
 	dst->flags |= NM_PF_RUNS | (shape->form.wide ? NM_PF_WIDE : 0) | (src->flags & NM_PF_KILLED);
 	dst->tid_base = shape->form.base;
 	dst->nruns = (uint16_t) shape->nruns;
@@ -649,7 +660,7 @@ fill_runs(NmPage *dst, const NmPage *src, int from, int to, const Shape *shape)
 	NM_ASSERT(nm_page_gap(dst) >= 0);
 	for (int i = from; i < to; i++)
 	{
-		put_raw(&v, i - from, nm_entry_tid(src, i) | (nm_entry_killed(src, i) ? NM_KILLED_BIT : 0));
+		put_raw(&v, i - from, entry_raw(src, &old, i));
 		if (!general)
 			dst->nnull += nm_entry_isnull(src, i);
 	}
