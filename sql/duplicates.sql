@@ -116,6 +116,29 @@ INSERT INTO sp SELECT id, n, f, lower(t), c, j, a, iv FROM sp WHERE id % 2 = 0;
 VACUUM ANALYZE sp;
 SELECT * FROM each_spelling();
 SELECT nm_test.compare('SELECT n::text || t COLLATE "C" AS x FROM sp WHERE n > 0');
+-- Dead rows that a scan has met are marked one by one, and their places are used again.
+CREATE TABLE kt (k int, t text) WITH (autovacuum_enabled = off);
+CREATE INDEX kt_k ON kt USING numa_btree (k);
+CREATE INDEX kt_t ON kt USING numa_btree (t);
+INSERT INTO kt SELECT g % 5, 'value ' || g % 5 FROM generate_series(1, 5000) g;
+DELETE FROM kt WHERE k = 3 AND (ctid::text::point)[0]::int % 2 = 0;
+DO $$
+BEGIN
+	SET LOCAL enable_seqscan = off;
+	SET LOCAL enable_bitmapscan = off;
+	-- somebody's snapshot may keep the rows for a while
+	FOR i IN 1 .. 500 LOOP
+		PERFORM count(ctid) FROM kt WHERE k = 3;
+		PERFORM count(ctid) FROM kt WHERE t = 'value 3';
+		EXIT WHEN (SELECT min(s.killed) FROM unnest('{kt_k,kt_t}'::regclass[]) x, numa.btree_stats(x) s) > 100;
+		PERFORM pg_sleep(0.01);
+	END LOOP;
+END $$;
+SELECT x, s.killed = 5000 - (SELECT count(*) FROM kt) AS all_marked FROM unnest('{kt_k,kt_t}'::regclass[]) x, numa.btree_stats(x) s;
+INSERT INTO kt SELECT g % 5, 'value ' || g % 5 FROM generate_series(1, 20000) g;
+SELECT x, s.entries - s.killed = (SELECT count(*) FROM kt) AS as_rows FROM unnest('{kt_k,kt_t}'::regclass[]) x, numa.btree_stats(x) s;
+SELECT nm_test.compare('SELECT count(*), sum(hashtext(ctid::text)::bigint) FROM kt WHERE k = 3');
+SELECT nm_test.compare('SELECT count(*), sum(hashtext(ctid::text)::bigint) FROM kt WHERE t >= ''value 3''');
 SELECT * FROM nm_test.check_all();
 
 SET client_min_messages = warning;

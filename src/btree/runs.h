@@ -133,6 +133,30 @@ nm_run_search(const NmRuns *v, int lo, int hi, uint64_t tid, bool upper)
 	return lo;
 }
 
+/* How the TIDs of a leaf are written. */
+typedef struct NmTidForm
+{
+	bool wide;
+	uint32_t base;
+} NmTidForm;
+
+#define NM_NARROW_BLOCKS 0xFFFF /* highest block above tid_base */
+
+static inline NmTidForm
+nm_tid_form(uint32_t min_block, uint32_t max_block)
+{
+	NmTidForm form = {.wide = max_block - min_block > NM_NARROW_BLOCKS};
+
+	/* the start of the heap serves small tables for ever */
+	form.base = form.wide || max_block <= NM_NARROW_BLOCKS ? 0 : min_block;
+	return form;
+}
+
+/* Write entry i, kill mark included; its block must be in reach. */
+extern void nm_run_put(const NmRuns *v, int i, uint64_t raw);
+/* Is this, bytes and all, the key of the run? */
+extern bool nm_run_is(const NmPage *p, const NmRuns *v, int run, const NmItem *item);
+
 /* ---- single entries, as in entry.c ---- */
 extern uint64_t nm_runs_tid(const NmPage *p, int pos);
 extern bool nm_runs_killed(const NmPage *p, int pos);
@@ -155,7 +179,7 @@ extern int nm_runs_at(const NmPage *p, int pos);
 extern int nm_runs_first(const NmPage *p, int run);
 extern int nm_runs_place(const NmPage *p, int run, uint64_t tid, bool upper);
 
-/* ---- whole leaves (pages locked or private) ---- */
+/* ---- whole leaves (merge.c; pages locked or private) ---- */
 
 /* Fill an empty leaf with entries [from, to) of another, in the smaller form. */
 extern void nm_leaf_fill(NmPage *dst, const NmPage *src, int from, int to);
