@@ -76,34 +76,34 @@ new_page(NmBulk *bulk, int level)
 	return no;
 }
 
-/* Is there room below the fillfactor, the high key's minimum left over? */
+/* Does the page keep below the fillfactor, and have room for a high key? */
+static bool
+bytes_fit(const NmPage *p, const NmItem *item, uint64_t tid, bool overflow, int fill)
+{
+	bool general = (p->flags & NM_PF_GENERAL) != 0;
+	bool runs = (p->flags & NM_PF_RUNS) != 0;
+	int used = NM_BODY_SIZE - nm_page_gap(p);
+	int need = runs ? nm_runs_need(p, p->n, item, tid) : nm_item_space(p, item ? item->len : 0, overflow);
+
+	/* at least a page number */
+	if (general && used + need + NM_ITEM_HDR + (int) sizeof(NmPageNo) > NM_BODY_SIZE)
+		return false;
+	if (p->n < 2)
+		return true;
+	/* a high key that finds no room takes a page of its own; the next key may be as long */
+	if (general && used + need + nm_item_bytes(0, item ? item->len : 0, overflow) > NM_BODY_SIZE)
+		return false;
+	return (used + need) * 100 <= NM_BODY_SIZE * fill;
+}
+
 static inline bool
 has_room(const NmBulk *bulk, const NmPage *p, const NmItem *item, uint64_t tid, bool overflow)
 {
-	int limit = NM_BODY_END - NM_BODY;
 	int fill = p->level == 0 ? bulk->tree->shared->fillfactor : 90;
-	int used;
-	int need;
 
-	if (p->flags & NM_PF_RUNS)
-	{
-		need = nm_runs_need(p, p->n, item, tid);
-		used = limit - nm_page_gap(p);
-		if ((p->flags & NM_PF_GENERAL) &&
-			used + need + nm_item_bytes(0, item->len, overflow) > limit)
-			return false;
-		return (used + need) * 100 <= limit * fill;
-	}
-	if ((p->flags & NM_PF_GENERAL) == 0)
+	if ((p->flags & (NM_PF_GENERAL | NM_PF_RUNS)) == 0)
 		return p->n < nm_fx_cap(p) && (p->n < 2 || p->n * 100 < nm_fx_cap(p) * fill);
-	used = NM_BODY_END - p->lower + p->n * nm_gn_slot_size(p);
-	need = nm_item_space(p, item ? item->len : 0, overflow);
-	if (used + need + NM_ITEM_HDR + (int) sizeof(NmPageNo) > limit)
-		return false;
-	/* a high key that finds no room takes a page of its own; the next key may be as long */
-	if (p->n >= 2 && used + need + nm_item_bytes(0, item ? item->len : 0, overflow) > limit)
-		return false;
-	return p->n < 2 || (used + need) * 100 <= limit * fill;
+	return bytes_fit(p, item, tid, overflow, fill);
 }
 
 /*

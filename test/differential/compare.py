@@ -104,7 +104,7 @@ class Tester:
 
     def double(self):
         """Every row once more, under a new id."""
-        if self.next_id <= 10000:
+        if self.next_id <= 3000:
             cols = ", ".join("c%d" % i for i in range(len(self.columns)))
             self.both("INSERT INTO @ SELECT id + %d, pad, %s FROM @ ORDER BY id" % (self.next_id, cols), "23505")
             self.next_id *= 2
