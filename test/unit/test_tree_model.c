@@ -13,6 +13,7 @@
  *-------------------------------------------------------------------------
  */
 #include "treelib.h"
+#include "btree/runs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -944,6 +945,109 @@ test_vacuum_raises(bool merge)
 	universe_free(u);
 }
 
+/* What can be wrong with a leaf of runs, done to one; false: not to this one. */
+static bool
+damage(NmPage *p, int how)
+{
+	NmRuns v;
+	int last;
+
+	nm_runs_view(p, &v);
+	last = v.nruns - 1;
+	switch (how)
+	{
+		case 0: /* a run without entries */
+			v.ends[0] = 0;
+			return true;
+		case 1: /* runs that cross */
+			if (last < 1)
+				return false;
+			v.ends[0] = v.ends[last];
+			return true;
+		case 2: /* entries in no run */
+			v.ends[last]--;
+			return true;
+		case 3: /* TIDs out of order in a run */
+		case 4: /* one of them twice */
+		{
+			uint64_t a = nm_run_raw(&v, 0);
+			uint64_t b = nm_run_raw(&v, 1);
+
+			if (v.ends[0] < 2)
+				return false;
+			nm_run_put(&v, 0, b);
+			if (how == 3)
+				nm_run_put(&v, 1, a);
+			return true;
+		}
+		case 5: /* no TID */
+			nm_run_put(&v, 0, nm_run_raw(&v, 0) & ~UINT64_C(0x7FFF));
+			return true;
+		case 6: /* a mark that the page knows nothing of */
+			p->flags &= (uint16_t) ~NM_PF_KILLED;
+			nm_run_put(&v, 0, nm_run_raw(&v, 0) | NM_KILLED_BIT);
+			return true;
+		case 7: /* TIDs of another width */
+			p->flags ^= NM_PF_WIDE;
+			return true;
+		case 8: /* fewer entries than the tree has */
+			p->n--;
+			v.ends[last]--;
+			return v.ends[last] > (last > 0 ? v.ends[last - 1] : 0);
+		case 9: /* keys out of order, items out of the page */
+			if (p->flags & NM_PF_GENERAL)
+				v.slots[last] = NM_BODY_END;
+			else
+				v.keys[0] = INT64_MAX;
+			return true;
+	}
+	return false;
+}
+
+#define DAMAGES 10
+
+/* The checker is worth its name: whatever is wrong with a list of TIDs, it says so. */
+static void
+test_checker(Universe *u, const char *name)
+{
+	Test t = {.u = u, .ntids = 60000, .spread = SMALL_HEAP};
+	char msg[300];
+	NmPageNo no;
+	int done = 0;
+
+	u->merge = true;
+	t.pool = pool_make(2, 16, 32, 4);
+	t.shared = shared_make(u, 90);
+	t.tree = handle_open(t.pool, t.shared, u, false);
+	model_init(&t.m, u);
+	load_bulk(&t, 8000, 90);
+	if (nm_leftmost(t.tree, 0, &no) != NM_OK || (nm_page(t.tree, no)->flags & NM_PF_RUNS) == 0)
+		fault("the first leaf has no runs");
+	else
+	{
+		NmPage *p = nm_page(t.tree, no);
+		NmPage keep;
+
+		for (int how = 0; how < DAMAGES; how++)
+		{
+			memcpy(&keep, p, sizeof(keep));
+			if (damage(p, how))
+			{
+				done++;
+				if (nm_tree_check(t.tree, true, msg, sizeof(msg), NULL, NULL) != NM_CORRUPT)
+					fault("damage %d is not found", how);
+			}
+			memcpy(p, &keep, sizeof(keep));
+		}
+	}
+	verify_tree(t.tree, &t.m, "mended");
+	ok(faults() == 0 && done >= DAMAGES - 1, "the checker finds damaged runs, %s", name);
+	handle_close(t.tree);
+	model_free(&t.m);
+	pool_unmake(t.pool);
+	universe_free(u);
+}
+
 int
 main(void)
 {
@@ -976,5 +1080,8 @@ main(void)
 	run_config("merged: general, all lengths, heads, leave_epoch", merged(universe_general(&rng, 2000, true, false, NM_MAX_KEY_SIZE)), 90, true, -1, 60, scaled(20000));
 	run_spread("merged: general, few keys, case-insensitive, heads", merged(universe_general(&rng, 40, true, true, 900)), SMALL_HEAP, 90, true, scaled(4000), 20000, scaled(30000));
 	run_spread("merged: general, few keys, case-insensitive, no heads", merged(universe_general(&rng, 12, false, true, 30)), MIXED_BLOCKS, 100, false, -1, 100000, scaled(40000));
+	test_checker(universe_fixed(&rng, 10, false, false), "fixed");
+	test_checker(universe_general(&rng, 10, true, false, 60), "general, heads");
+	test_checker(universe_general(&rng, 10, false, false, 60), "general, no heads");
 	return tap_done();
 }
