@@ -497,12 +497,15 @@ typedef struct NmOptions
 {
 	int32 vl_len_;
 	int fillfactor;
-	int node; /* placement hint, -1 = where it is touched */
+	int node;	/* placement hint, -1 = where it is touched */
+	bool merge; /* deduplicate_items */
 } NmOptions;
 
 #define NM_DEFAULT_FILLFACTOR 90
 
 extern int nm_index_fillfactor(Relation index);
+/* Are equal keys to be stored once? */
+extern bool nm_index_merge(Relation index);
 /* Arena for new pages: the index's node option if usable, else the own node. */
 extern int nm_index_arena(Relation index);
 

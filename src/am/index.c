@@ -302,6 +302,7 @@ nm_index_prepare_tree(NmIndex *idx, Relation index)
 	shared->layout = idx->desc.layout;
 	shared->nulls_first = idx->nulls_first;
 	shared->fillfactor = idx->fillfactor;
+	shared->merge = nm_index_merge(index);
 	shared->next_lid = idx->slot->last_lid;
 
 	open_handle(idx);

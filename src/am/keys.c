@@ -7,8 +7,8 @@
  * The FIXED layout serves exactly one column whose order function is one of
  * the built-in integer-like ones: the value becomes an int64 whose signed order
  * is the index order (complemented for DESC).  Everything else is GENERAL: the
- * key bytes are the whole IndexTuple, heap TID included, so that a copied entry
- * can be handed to the executor as it is.
+ * key bytes are the whole IndexTuple with a zero heap TID, so that a copied
+ * entry can be handed to the executor, which takes the TID from elsewhere.
  *
  * Functions here hold no lock.  Comparators run on private copies and may raise
  * an error.
@@ -560,8 +560,8 @@ nm_form_item(NmIndex *idx, Relation index, Datum *values, bool *isnull,
 		return;
 	}
 
+	/* t_tid stays zero: the tree stores keys of the same bytes once */
 	itup = index_form_tuple(desc->tupdesc, values, isnull);
-	itup->t_tid = *tid;
 	if (unlikely(IndexTupleSize(itup) > NM_MAX_KEY_SIZE))
 	{
 		BlockNumber block = ItemPointerGetBlockNumberNoCheck(tid);

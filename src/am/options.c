@@ -34,6 +34,10 @@ nm_init_reloptions(void)
 	add_int_reloption(nm_relopt_kind, "node",
 					  "Memory node that new pages of a numa_btree index go to, -1 for the node of the inserting process",
 					  -1, -1, 65535, ShareUpdateExclusiveLock);
+	/* as nbtree calls it, so that its index definitions can be used as they are */
+	add_bool_reloption(nm_relopt_kind, "deduplicate_items",
+					   "Lets the leaves of a numa_btree index store equal keys once",
+					   true, ShareUpdateExclusiveLock);
 }
 
 bytea *
@@ -42,6 +46,7 @@ nm_options(Datum reloptions, bool validate)
 	static const relopt_parse_elt tab[] = {
 		{"fillfactor", RELOPT_TYPE_INT, offsetof(NmOptions, fillfactor)},
 		{"node", RELOPT_TYPE_INT, offsetof(NmOptions, node)},
+		{"deduplicate_items", RELOPT_TYPE_BOOL, offsetof(NmOptions, merge)},
 	};
 
 	return (bytea *) build_reloptions(reloptions, validate, nm_relopt_kind,
@@ -54,6 +59,14 @@ nm_index_fillfactor(Relation index)
 	NmOptions *options = (NmOptions *) index->rd_options;
 
 	return options ? options->fillfactor : NM_DEFAULT_FILLFACTOR;
+}
+
+bool
+nm_index_merge(Relation index)
+{
+	NmOptions *options = (NmOptions *) index->rd_options;
+
+	return options ? options->merge : true;
 }
 
 int

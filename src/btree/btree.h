@@ -45,8 +45,8 @@
 
 #define NM_MAX_KEY_SIZE 2704 /* bytes of a GENERAL key, as nbtree's limit */
 
-/* More live entries than any leaf can hold in either layout. */
-#define NM_LEAF_MAX_ENTRIES 512
+/* More entries than any leaf can hold in either layout. */
+#define NM_LEAF_MAX_ENTRIES 1024
 
 typedef enum NmStatus
 {
@@ -80,7 +80,8 @@ typedef struct NmTreeShared
 	uint8_t layout;		 /* NmLayout */
 	uint8_t nulls_first; /* FIXED: NULL keys sort before all others */
 	uint8_t fillfactor;	 /* percent, leaves, bulk load and rightmost split */
-	uint8_t pad[37];	 /* counters stay off the line that readers need */
+	uint8_t merge;		 /* store adjacent entries' equal keys once */
+	uint8_t pad[36];	 /* counters stay off the line that readers need */
 	int64_t nentries;	 /* live and killed entries */
 	int64_t nleaves;
 	int64_t ninner;
@@ -180,7 +181,7 @@ extern void nm_tree_close(NmTree *tree);
 
 /*
  * Make an empty tree: a root leaf.  shared->layout, nulls_first, fillfactor
- * must be set; assigns tree_id and publishes root last.  NM_OK or NM_NO_MEMORY.
+ * and merge must be set; assigns tree_id and publishes root last.  NM_OK or NM_NO_MEMORY.
  */
 extern NmStatus nm_tree_create(NmTree *tree);
 
@@ -215,7 +216,8 @@ extern void nm_bulk_abort(NmBulk *bulk);
 /*
  * Insert (item, tid).  If guard is not NULL the entry goes in only if, in the
  * same version-lock section, the first leaf that may hold item's key is still
- * the one whose logical id is *guard; otherwise NM_STALE and nothing happened.
+ * the one whose logical id is *guard; otherwise NM_STALE and no entry was added
+ * (the leaf may have been split, by this very call even).
  * NM_OK, NM_EXISTS, NM_NO_MEMORY, NM_GONE, NM_STALE.  *leaf (may be NULL)
  * gets the page the entry went to, for sampling.
  */
@@ -245,7 +247,8 @@ typedef struct NmBatch
 	int64_t keys[NM_LEAF_MAX_ENTRIES]; /* FIXED */
 	int null_from,
 		null_to;					   /* FIXED: indexes [from,to) are NULL */
-	uint16_t off[NM_LEAF_MAX_ENTRIES]; /* GENERAL: offset in data / 8 */
+	uint16_t off[NM_LEAF_MAX_ENTRIES]; /* GENERAL: offset in data / 8; entries with
+										* the same key bytes may share them */
 	uint16_t len[NM_LEAF_MAX_ENTRIES]; /* GENERAL */
 	uint64_t data[NM_BATCH_DATA / 8];
 } NmBatch;

@@ -13,7 +13,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "btree/page.h"
+#include "btree/runs.h"
 
 #define NM_BULK_LEVELS 12
 
@@ -75,22 +75,34 @@ new_page(NmBulk *bulk, int level)
 	return no;
 }
 
-/* Is there room below the fillfactor, the high key's minimum left over? */
+/* Does the page keep below the fillfactor, and have room for a high key? */
 static bool
-has_room(const NmBulk *bulk, const NmPage *p, const NmItem *item, bool overflow)
+bytes_fit(const NmPage *p, const NmItem *item, uint64_t tid, bool overflow, int fill)
 {
-	int limit = NM_BODY_END - NM_BODY;
-	int fill = p->level == 0 ? bulk->tree->shared->fillfactor : 90;
-	int used;
-	int need;
+	bool general = (p->flags & NM_PF_GENERAL) != 0;
+	bool runs = (p->flags & NM_PF_RUNS) != 0;
+	int used = NM_BODY_SIZE - nm_page_gap(p);
+	int need = runs ? nm_runs_need(p, p->n, item, tid) : nm_item_space(p, item ? item->len : 0, overflow);
 
-	if ((p->flags & NM_PF_GENERAL) == 0)
-		return p->n < nm_fx_cap(p) && (p->n < 2 || p->n * 100 < nm_fx_cap(p) * fill);
-	used = NM_BODY_END - p->lower + p->n * nm_gn_slot_size(p);
-	need = nm_item_space(p, item ? item->len : 0, overflow);
-	if (used + need + NM_ITEM_HDR + (int) sizeof(NmPageNo) > limit)
+	/* at least a page number */
+	if (general && used + need + NM_ITEM_HDR + (int) sizeof(NmPageNo) > NM_BODY_SIZE)
 		return false;
-	return p->n < 2 || (used + need) * 100 <= limit * fill;
+	if (p->n < 2)
+		return true;
+	/* a high key that finds no room takes a page of its own; the next key may be as long */
+	if (general && used + need + nm_item_bytes(0, item ? item->len : 0, overflow) > NM_BODY_SIZE)
+		return false;
+	return (used + need) * 100 <= NM_BODY_SIZE * fill;
+}
+
+static inline bool
+has_room(const NmBulk *bulk, const NmPage *p, const NmItem *item, uint64_t tid, bool overflow)
+{
+	int fill = p->level == 0 ? bulk->tree->shared->fillfactor : 90;
+
+	if ((p->flags & (NM_PF_GENERAL | NM_PF_RUNS)) == 0)
+		return p->n < nm_fx_cap(p) && (p->n < 2 || p->n * 100 < nm_fx_cap(p) * fill);
+	return bytes_fit(p, item, tid, overflow, fill);
 }
 
 /*
@@ -126,7 +138,9 @@ add_to_level(NmBulk *bulk, int level, const NmItem *item, uint64_t tid, NmPageNo
 	}
 
 	p = nm_page(tree, bulk->open[level]);
-	if (!has_room(bulk, p, item, big))
+	if (!has_room(bulk, p, item, tid, big) &&
+		!(level == 0 && tree->shared->merge && (p->flags & NM_PF_RUNS) == 0 &&
+		  nm_leaf_merge(p) && has_room(bulk, p, item, tid, big)))
 	{
 		NmPageNo next = new_page(bulk, level);
 		NmPageNo over = NM_NO_PAGE;

@@ -12,7 +12,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "btree/page.h"
+#include "btree/runs.h"
 #include "btree/walk.h"
 
 #include <stdarg.h>
@@ -92,6 +92,46 @@ compare_full(NmChecker *ck, const NmKeyCopy *a, const NmKeyCopy *b)
 	return c;
 }
 
+/* The arrays of a leaf of runs; the order of its entries is checked as any page's. */
+static NmStatus
+check_runs(NmChecker *ck, const NmPage *p)
+{
+	bool general = (p->flags & NM_PF_GENERAL) != 0;
+	int prev = 0;
+	NmRuns v;
+
+	nm_runs_view(p, &v);
+	if (p->level > 0)
+		return fault(ck, p->page, "runs in an inner page");
+	if (v.n != p->n || v.nruns != p->nruns || nm_page_gap(p) < 0)
+		return fault(ck, p->page, "%u entries in %u runs, more than a page can hold", p->n, p->nruns);
+	if (v.nruns == 0 || v.ends[v.nruns - 1] != v.n)
+		return fault(ck, p->page, "runs end at %d of %d entries", v.nruns > 0 ? v.ends[v.nruns - 1] : 0, v.n);
+	if (!general && p->lower != NM_BODY_END)
+		return fault(ck, p->page, "items in a page of integer keys");
+	for (int r = 0; r < v.nruns; r++)
+	{
+		if (v.ends[r] <= prev)
+			return fault(ck, p->page, "run %d ends at %u, the one before at %d", r, v.ends[r], prev);
+		if (general && nm_item_overflow(p, r) != NM_NO_PAGE && v.ends[r] != prev + 1)
+			return fault(ck, p->page, "run %d has %d entries and an overflow page", r, v.ends[r] - prev);
+		if (!general && r > 0 && v.keys[r - 1] >= v.keys[r] &&
+			!nm_entry_isnull(p, prev - 1) && !nm_entry_isnull(p, prev))
+			return fault(ck, p->page, "keys of runs %d and %d are not in order", r - 1, r);
+		prev = v.ends[r];
+	}
+	for (int i = 0; i < v.n; i++)
+	{
+		uint64_t raw = nm_run_raw(&v, i);
+
+		if (raw > NM_TID_MAX || (raw & (NM_KILLED_BIT - 1)) == 0)
+			return fault(ck, p->page, "entry %d has TID %llx", i, (unsigned long long) raw);
+		if ((raw & NM_KILLED_BIT) && (p->flags & NM_PF_KILLED) == 0)
+			return fault(ck, p->page, "entry %d is killed, the page says none is", i);
+	}
+	return NM_OK;
+}
+
 /* Space, order and high key of one page. */
 static NmStatus
 check_page(NmChecker *ck, const NmPage *p, uint64_t version)
@@ -102,24 +142,30 @@ check_page(NmChecker *ck, const NmPage *p, uint64_t version)
 	bool has_prev = false;
 	NmStatus st;
 
-	if (p->n > nm_page_max_n(p))
+	if (p->n > nm_page_n(p))
 		return fault(ck, p->page, "%u entries, more than a page can hold", p->n);
 	if (p->level > 0 && p->n == 0)
 		return fault(ck, p->page, "inner page without a child");
+	if (p->flags & NM_PF_RUNS)
+	{
+		st = check_runs(ck, p);
+		if (st != NM_OK)
+			return st;
+	}
 	if (p->flags & NM_PF_GENERAL)
 	{
 		int used = 0;
 
-		for (int i = -1; i < p->n; i++)
+		for (int i = -1; i < nm_page_items(p); i++)
 		{
 			if (i < 0 && (p->flags & NM_PF_HIGH) == 0)
 				continue;
-			used += nm_entry_size(p, i) - (i < 0 ? 0 : nm_gn_slot_size(p));
+			used += nm_item_size(p, i);
 		}
 		if (p->lower + p->garbage + used != NM_BODY_END)
 			return fault(ck, p->page, "items take %d bytes, accounts say %d", used,
 						 NM_BODY_END - p->lower - p->garbage);
-		if (NM_BODY + p->n * nm_gn_slot_size(p) > p->lower)
+		if (nm_page_gap(p) < 0)
 			return fault(ck, p->page, "slots run into the items");
 	}
 	else if (p->nnull > p->n)

@@ -12,7 +12,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "btree/page.h"
+#include "btree/runs.h"
 
 /*
  * Copy bytes that a writer may be changing.  Under ThreadSanitizer memcpy is
@@ -29,6 +29,22 @@ nm_racy_copy(void *dst, const void *src, size_t len)
 		*d++ = *s++;
 #else
 	memcpy(dst, src, len);
+#endif
+}
+
+NM_RACY bool
+nm_racy_equal(const void *a, const void *b, size_t len)
+{
+#ifdef NM_TSAN
+	const volatile char *x = a;
+	const volatile char *y = b;
+
+	while (len-- > 0)
+		if (*x++ != *y++)
+			return false;
+	return true;
+#else
+	return memcmp(a, b, len) == 0;
 #endif
 }
 
@@ -50,142 +66,21 @@ nm_page_init(NmTree *tree, NmPageNo no, int level, uint64_t lid)
 		p->flags = NM_PF_GENERAL | (tree->use_heads ? NM_PF_HEADS : 0);
 }
 
-/* ---- GENERAL: raw items ---- */
-
-/* Offset of item pos, or of the high key; 0 when it cannot be right (racy). */
-NM_RACY static inline int
-gn_offset(const NmPage *p, int pos)
-{
-	int off = pos < 0 ? (int) p->hk_off : nm_gn_slots(p, nm_page_n(p))[pos];
-
-	if (off < NM_BODY || off > NM_BODY_END - NM_ITEM_HDR)
-		return 0;
-	return off;
-}
-
-/* Prefix bytes in front of the NmRawItem: none for high keys. */
-NM_RACY static inline int
-gn_prefix(const NmPage *p, int pos)
-{
-	return pos < 0 ? 0 : nm_gn_prefix(p);
-}
-
-NM_RACY static inline bool
-gn_raw(const NmPage *p, int pos, NmRawItem *raw, const char **bytes)
-{
-	int off = gn_offset(p, pos);
-	int pre = gn_prefix(p, pos);
-
-	if (off == 0 || off + pre + NM_ITEM_HDR > NM_BODY_END)
-		return false;
-	memcpy(raw, (const char *) p + off + pre, sizeof(*raw));
-	*bytes = (const char *) p + off + pre + NM_ITEM_HDR;
-	return true;
-}
-
-NM_RACY static inline int
-raw_bytes(const NmRawItem *raw)
-{
-	return (raw->len & NM_LEN_OVERFLOW) ? (int) sizeof(NmPageNo) : (raw->len & NM_LEN_MASK);
-}
-
-static void
-gn_write(NmPage *p, int off, int pre, const NmEntry *e)
-{
-	char *at = (char *) p + off;
-	NmRawItem raw;
-
-	if (pre)
-	{
-		memcpy(at, &e->child, sizeof(NmPageNo));
-		at += pre;
-	}
-	raw.blk = (uint32_t) (e->tid >> 16);
-	raw.off = (uint16_t) (e->tid & (NM_KILLED_BIT - 1)) | (e->killed ? NM_KILLED_BIT : 0);
-	raw.len = e->item ? (uint16_t) e->item->len : 0;
-	if (e->overflow)
-		raw.len |= NM_LEN_OVERFLOW;
-	memcpy(at, &raw, sizeof(raw));
-	at += NM_ITEM_HDR;
-	if (e->overflow)
-		memcpy(at, &e->overflow, sizeof(NmPageNo));
-	else if (raw.len)
-		memcpy(at, e->item->data, raw.len);
-}
-
-/* Bytes of an item of this key length in this page, slot not counted. */
-NM_RACY static inline int
-item_bytes(int pre, uint32_t len, bool overflow)
-{
-	return pre + NM_ITEM_HDR + (overflow ? (int) sizeof(NmPageNo) : (int) len);
-}
-
+/* Bytes of an item of this key length in a plain page, slot included. */
 NM_RACY int
 nm_item_space(const NmPage *p, uint32_t len, bool overflow)
 {
-	return item_bytes(nm_gn_prefix(p), len, overflow) + nm_gn_slot_size(p);
+	return nm_item_bytes(nm_gn_prefix(p), len, overflow) + nm_gn_slot_size(p);
 }
-
-/* Free bytes between the slots and the items. */
-NM_RACY static inline int
-gn_gap(const NmPage *p)
-{
-	return p->lower - NM_BODY - p->n * nm_gn_slot_size(p);
-}
-
-/* Rewrite the items without the garbage between them. */
-static void
-gn_compact(NmPage *p)
-{
-	char copy[NM_PAGE_SIZE];
-	int lower = NM_BODY_END;
-	uint16_t *slots = nm_gn_slots(p, p->n);
-	int pre = nm_gn_prefix(p);
-
-	memcpy(copy + p->lower, (char *) p + p->lower, NM_BODY_END - p->lower);
-	for (int i = -1; i < p->n; i++)
-	{
-		int off;
-		int size;
-		NmRawItem raw;
-
-		if (i < 0 && (p->flags & NM_PF_HIGH) == 0)
-			continue;
-		off = i < 0 ? (int) p->hk_off : slots[i];
-		memcpy(&raw, copy + off + (i < 0 ? 0 : pre), sizeof(raw));
-		size = (i < 0 ? 0 : pre) + NM_ITEM_HDR + raw_bytes(&raw);
-		lower -= size;
-		memcpy((char *) p + lower, copy + off, size);
-		if (i < 0)
-			p->hk_off = lower;
-		else
-			slots[i] = (uint16_t) lower;
-	}
-	p->lower = (uint16_t) lower;
-	p->garbage = 0;
-}
-
-/* Room for an item of that many bytes; compacts if that makes it. */
-static int
-gn_allocate(NmPage *p, int bytes, int slot)
-{
-	if (gn_gap(p) < bytes + slot)
-	{
-		NM_ASSERT(gn_gap(p) + p->garbage >= bytes + slot);
-		gn_compact(p);
-	}
-	p->lower -= (uint16_t) bytes;
-	return p->lower;
-}
-
-/* ---- both layouts ---- */
 
 NM_RACY bool
-nm_entry_fits(const NmPage *p, const NmItem *item, bool overflow)
+nm_entry_fits(const NmPage *p, int pos, const NmItem *item, uint64_t tid, bool overflow)
 {
+	if (nm_unlikely(p->flags & NM_PF_RUNS))
+		return nm_runs_fits(p, pos, item, tid);
 	if ((p->flags & NM_PF_GENERAL) == 0)
 		return p->n < nm_fx_cap(p);
-	return gn_gap(p) + p->garbage >= nm_item_space(p, item ? item->len : 0, overflow);
+	return nm_page_gap(p) + p->garbage >= nm_item_space(p, item ? item->len : 0, overflow);
 }
 
 void
@@ -195,11 +90,18 @@ nm_entry_insert(NmPage *p, int pos, const NmEntry *e)
 	int move = n - pos;
 
 	NM_ASSERT(pos >= 0 && pos <= n);
+	if (e->killed)
+		p->flags |= NM_PF_KILLED;
+	if (nm_unlikely(p->flags & NM_PF_RUNS))
+	{
+		nm_runs_insert(p, pos, e);
+		return;
+	}
 	if (p->flags & NM_PF_GENERAL)
 	{
 		int pre = nm_gn_prefix(p);
-		int off = gn_allocate(p, item_bytes(pre, e->item ? e->item->len : 0, e->overflow != 0),
-							  nm_gn_slot_size(p));
+		int off = nm_item_allocate(p, nm_item_bytes(pre, e->item ? e->item->len : 0, e->overflow != 0),
+								   nm_gn_slot_size(p));
 		uint16_t *old_slots = nm_gn_slots(p, n);
 		uint16_t *slots = nm_gn_slots(p, n + 1);
 
@@ -215,7 +117,7 @@ nm_entry_insert(NmPage *p, int pos, const NmEntry *e)
 			memmove(heads + pos + 1, heads + pos, move * sizeof(uint64_t));
 			heads[pos] = e->item ? e->item->head : 0;
 		}
-		gn_write(p, off, pre, e);
+		nm_item_write(p, off, pre, e);
 	}
 	else
 	{
@@ -240,8 +142,6 @@ nm_entry_insert(NmPage *p, int pos, const NmEntry *e)
 		if (e->item && e->item->isnull)
 			p->nnull++;
 	}
-	if (e->killed)
-		p->flags |= NM_PF_KILLED;
 	p->n = (uint16_t) (n + 1);
 }
 
@@ -253,6 +153,8 @@ nm_entry_remove(NmPage *p, int pos)
 	NmPageNo overflow = NM_NO_PAGE;
 
 	NM_ASSERT(pos >= 0 && pos < n);
+	if (nm_unlikely(p->flags & NM_PF_RUNS))
+		return nm_runs_remove(p, pos);
 	if (p->flags & NM_PF_GENERAL)
 	{
 		uint16_t *old_slots = nm_gn_slots(p, n);
@@ -296,12 +198,31 @@ nm_entry_remove(NmPage *p, int pos)
 	return overflow;
 }
 
+/* One pass over the page in a leaf of runs, where each removal is as dear as all. */
+int
+nm_entries_drop(NmPage *p, const uint8_t *drop, NmRetired *retired)
+{
+	int removed = 0;
+
+	if (p->flags & NM_PF_RUNS)
+		return nm_runs_drop(p, drop, retired);
+	for (int i = p->n - 1; i >= 0; i--)
+	{
+		if (drop[i])
+		{
+			nm_retire_later(retired, nm_entry_remove(p, i));
+			removed++;
+		}
+	}
+	return removed;
+}
+
 NM_RACY NmPageNo
 nm_entry_child(const NmPage *p, int pos)
 {
 	if (p->flags & NM_PF_GENERAL)
 	{
-		int off = gn_offset(p, pos);
+		int off = nm_item_offset(p, pos);
 		NmPageNo child;
 
 		if (off == 0)
@@ -309,14 +230,14 @@ nm_entry_child(const NmPage *p, int pos)
 		memcpy(&child, (const char *) p + off, sizeof(child));
 		return child;
 	}
-	return nm_fx_child(p)[pos];
+	return pos < NM_INNER_CAP ? nm_fx_child(p)[pos] : NM_NO_PAGE;
 }
 
 void
 nm_entry_set_child(NmPage *p, int pos, NmPageNo child)
 {
 	if (p->flags & NM_PF_GENERAL)
-		memcpy((char *) p + gn_offset(p, pos), &child, sizeof(child));
+		memcpy((char *) p + nm_item_offset(p, pos), &child, sizeof(child));
 	else
 		nm_fx_child(p)[pos] = child;
 }
@@ -324,37 +245,49 @@ nm_entry_set_child(NmPage *p, int pos, NmPageNo child)
 NM_RACY uint64_t
 nm_entry_tid(const NmPage *p, int pos)
 {
-	if (p->flags & NM_PF_GENERAL)
+	uint16_t flags = nm_page_flags(p);
+
+	if (nm_unlikely(flags & NM_PF_RUNS))
+		return nm_runs_tid(p, pos);
+	if (flags & NM_PF_GENERAL)
 	{
 		NmRawItem raw;
 		const char *bytes;
 
-		if (!gn_raw(p, pos, &raw, &bytes))
+		if (!nm_item_raw(p, pos, &raw, &bytes))
 			return 0;
 		return nm_tid_make(raw.blk, raw.off);
 	}
+	if (nm_unlikely(pos >= nm_fx_cap(p)))
+		return 0;
 	return nm_tid_make(nm_fx_blk(p)[pos], nm_fx_off(p)[pos]);
 }
 
 NM_RACY bool
 nm_entry_killed(const NmPage *p, int pos)
 {
-	if (p->flags & NM_PF_GENERAL)
+	uint16_t flags = nm_page_flags(p);
+
+	if (nm_unlikely(flags & NM_PF_RUNS))
+		return nm_runs_killed(p, pos);
+	if (flags & NM_PF_GENERAL)
 	{
 		NmRawItem raw;
 		const char *bytes;
 
-		return gn_raw(p, pos, &raw, &bytes) && (raw.off & NM_KILLED_BIT) != 0;
+		return nm_item_raw(p, pos, &raw, &bytes) && (raw.off & NM_KILLED_BIT) != 0;
 	}
-	return (nm_fx_off(p)[pos] & NM_KILLED_BIT) != 0;
+	return pos < nm_fx_cap(p) && (nm_fx_off(p)[pos] & NM_KILLED_BIT) != 0;
 }
 
 void
 nm_entry_set_killed(NmPage *p, int pos, bool killed)
 {
-	if (p->flags & NM_PF_GENERAL)
+	if (p->flags & NM_PF_RUNS)
+		nm_runs_set_killed(p, pos, killed);
+	else if (p->flags & NM_PF_GENERAL)
 	{
-		char *at = (char *) p + gn_offset(p, pos) + nm_gn_prefix(p);
+		char *at = (char *) p + nm_item_offset(p, pos) + nm_gn_prefix(p);
 		NmRawItem raw;
 
 		memcpy(&raw, at, sizeof(raw));
@@ -388,87 +321,44 @@ nm_entry_isnull(const NmPage *p, int pos)
 NM_RACY int
 nm_entry_size(const NmPage *p, int pos)
 {
-	NmRawItem raw;
-	const char *bytes;
+	int size;
 
 	if ((p->flags & NM_PF_GENERAL) == 0)
 		return p->level == 0 ? 14 : 18;
-	if (!gn_raw(p, pos, &raw, &bytes))
-		return 0;
-	return gn_prefix(p, pos) + NM_ITEM_HDR + raw_bytes(&raw) + (pos < 0 ? 0 : nm_gn_slot_size(p));
+	size = nm_item_size(p, pos);
+	return size == 0 || pos < 0 ? size : size + nm_gn_slot_size(p);
 }
 
 NM_RACY NmPageNo
 nm_entry_overflow(const NmPage *p, int pos)
 {
-	NmRawItem raw;
-	const char *bytes;
-	NmPageNo no;
-
-	if ((p->flags & NM_PF_GENERAL) == 0 || (pos < 0 && (p->flags & NM_PF_HIGH) == 0))
-		return NM_NO_PAGE;
-	if (!gn_raw(p, pos, &raw, &bytes) || (raw.len & NM_LEN_OVERFLOW) == 0)
-		return NM_NO_PAGE;
-	memcpy(&no, bytes, sizeof(no));
-	return no;
+	if (pos >= 0 && (p->flags & NM_PF_RUNS))
+		return nm_runs_overflow(p, pos);
+	return nm_item_overflow(p, pos);
 }
 
-/*
- * FIXED copies set key and isnull; GENERAL ones bytes in out->buf.  An
- * overflow page is immutable while an item names it, and it is retired by
- * epoch, so inside the epoch section its bytes are right whenever the page
- * that names it validates.
- */
+/* FIXED copies set key and isnull; GENERAL ones bytes in out->buf. */
 NM_RACY bool
 nm_entry_copy(const NmTree *tree, const NmPage *p, int pos, NmKeyCopy *out)
 {
-	NmRawItem raw;
-	const char *bytes;
-	uint32_t len;
+	uint16_t flags = nm_page_flags(p);
 
-	if ((p->flags & NM_PF_GENERAL) == 0)
+	if (pos >= 0 && nm_unlikely(flags & NM_PF_RUNS))
+		return nm_runs_copy(tree, p, pos, out);
+	if (flags & NM_PF_GENERAL)
+		return nm_item_copy(tree, p, pos, out);
+	if (pos < 0)
 	{
-		if (pos < 0)
-		{
-			out->item.key = p->hk_key;
-			out->item.isnull = (p->flags & NM_PF_HIGH_NULL) != 0;
-			out->tid = p->hk_tid;
-			return true;
-		}
-		out->item.key = nm_fx_keys(p)[pos];
-		out->item.isnull = nm_entry_isnull(p, pos);
-		out->tid = nm_entry_tid(p, pos);
+		out->item.key = p->hk_key;
+		out->item.isnull = (p->flags & NM_PF_HIGH_NULL) != 0;
+		out->tid = p->hk_tid;
 		return true;
 	}
-
-	if (!gn_raw(p, pos, &raw, &bytes))
+	if (nm_unlikely(pos >= nm_fx_cap(p)))
 		return false;
-	len = raw.len & NM_LEN_MASK;
-	if (len > NM_MAX_KEY_SIZE)
-		return false;
-	if (raw.len & NM_LEN_OVERFLOW)
-	{
-		NmPageNo no;
-
-		if (bytes + sizeof(no) > (const char *) p + NM_BODY_END)
-			return false;
-		memcpy(&no, bytes, sizeof(no));
-		if (!nm_page_no_valid(tree, no))
-			return false;
-		bytes = nm_page(tree, no)->body;
-	}
-	else if (bytes + len > (const char *) p + NM_BODY_END)
-		return false;
-	nm_racy_copy(out->buf, bytes, len);
-	out->item.data = out->buf;
-	out->item.len = len;
-	out->item.isnull = false;
-	out->item.key = 0;
-	if (p->flags & NM_PF_HEADS)
-		out->item.head = pos < 0 ? p->hk_head : nm_gn_heads(p)[pos];
-	else
-		out->item.head = 0;
-	out->tid = nm_tid_make(raw.blk, raw.off);
+	out->item.key = nm_fx_keys(p)[pos];
+	out->item.isnull = nm_entry_isnull(p, pos);
+	out->tid = nm_tid_make(nm_fx_blk(p)[pos], nm_fx_off(p)[pos]);
 	return true;
 }
 
@@ -483,7 +373,7 @@ nm_high_fits(const NmPage *p, const NmItem *item, bool overflow)
 		return true;
 	if (p->flags & NM_PF_HIGH)
 		old = nm_entry_size(p, -1);
-	return gn_gap(p) + p->garbage + old >= item_bytes(0, item->len, overflow);
+	return nm_page_gap(p) + p->garbage + old >= nm_item_bytes(0, item->len, overflow);
 }
 
 NmPageNo
@@ -502,9 +392,9 @@ nm_high_set(NmPage *p, const NmItem *item, uint64_t tid, NmPageNo overflow)
 		if (item != NULL)
 		{
 			NmEntry e = {.item = item, .tid = tid, .overflow = overflow};
-			int off = gn_allocate(p, item_bytes(0, item->len, overflow != 0), 0);
+			int off = nm_item_allocate(p, nm_item_bytes(0, item->len, overflow != 0), 0);
 
-			gn_write(p, off, 0, &e);
+			nm_item_write(p, off, 0, &e);
 			p->hk_off = (uint64_t) off;
 			p->hk_head = item->head;
 			p->flags |= NM_PF_HIGH;
@@ -532,7 +422,7 @@ nm_high_move(NmPage *dst, NmPage *src)
 	if (src->flags & NM_PF_GENERAL)
 	{
 		int size = nm_entry_size(src, -1);
-		int off = gn_allocate(dst, size, 0);
+		int off = nm_item_allocate(dst, size, 0);
 
 		memcpy((char *) dst + off, (char *) src + src->hk_off, size);
 		dst->hk_off = (uint64_t) off;
@@ -546,7 +436,20 @@ nm_high_move(NmPage *dst, NmPage *src)
 	dst->flags |= src->flags & (NM_PF_HIGH | NM_PF_HIGH_NULL);
 }
 
-/* Append entries [from, to) of src to dst, overflow pages and marks included. */
+void
+nm_page_clear(NmPage *p)
+{
+	p->n = 0;
+	p->nnull = 0;
+	p->lower = NM_BODY_END;
+	p->garbage = 0;
+	p->hk_off = 0;
+	p->nruns = 0;
+	p->tid_base = 0;
+	p->flags &= (uint16_t) ~(NM_PF_HIGH | NM_PF_HIGH_NULL | NM_PF_KILLED | NM_PF_RUNS | NM_PF_WIDE);
+}
+
+/* Append entries [from, to) of src to dst, both plain, overflow pages and marks included. */
 void
 nm_page_append_from(NmPage *dst, const NmPage *src, int from, int to)
 {

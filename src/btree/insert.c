@@ -12,7 +12,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "btree/page.h"
+#include "btree/runs.h"
 
 /*
  * Pages that a split up to a new root may need: one per level and the root,
@@ -33,16 +33,16 @@ split_pages(NmTree *tree)
 static int
 remove_killed(NmPage *p, NmRetired *retired)
 {
+	uint8_t drop[NM_LEAF_MAX_ENTRIES];
 	int removed = 0;
 
-	for (int i = p->n - 1; i >= 0; i--)
+	for (int i = 0; i < p->n; i++)
 	{
-		if (nm_entry_killed(p, i))
-		{
-			nm_retire_later(retired, nm_entry_remove(p, i));
-			removed++;
-		}
+		drop[i] = nm_entry_killed(p, i);
+		removed += drop[i];
 	}
+	if (removed > 0)
+		(void) nm_entries_drop(p, drop, retired);
 	p->flags &= (uint16_t) ~NM_PF_KILLED;
 	if (removed > 0)
 		p->removals++;
@@ -59,9 +59,9 @@ racy_state(const NmPage *p, uint16_t *flags, uint64_t *lid, uint32_t *origin, in
 }
 
 NM_RACY static bool
-racy_fits(const NmPage *p, const NmItem *item, bool overflow)
+racy_fits(const NmPage *p, int pos, const NmItem *item, uint64_t tid, bool overflow)
 {
-	return nm_entry_fits(p, item, overflow);
+	return nm_entry_fits(p, pos, item, tid, overflow);
 }
 
 /*
@@ -93,9 +93,10 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 {
 	NmBound bound = {.item = *item, .tid = tid};
 	bool overflow = tree->layout == NM_LAYOUT_GENERAL && item->len > NM_INLINE_MAX;
-	NmRetired retired = {0};
+	NmRetired retired;
 	NmStatus st;
 
+	retired.n = 0;
 	if (overflow)
 	{
 		st = nm_stash_fill(tree, 1);
@@ -119,7 +120,7 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 		if (st != NM_OK)
 			break;
 		racy_state(pos.page, &flags, &lid, &origin, &n);
-		fits = racy_fits(pos.page, item, overflow);
+		fits = racy_fits(pos.page, pos.idx, item, tid, overflow);
 
 		/* Is it there already? */
 		if (pos.idx < n)
@@ -228,7 +229,17 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 			continue;
 		}
 
-		if (overflow)
+		/* rather store equal keys once than split */
+		if (!fits && tree->shared->merge && (flags & NM_PF_RUNS) == 0 &&
+			nm_leaf_merge(pos.page))
+		{
+			nm_page_unlock(pos.page);
+			nm_epoch_exit(tree->pool);
+			continue;
+		}
+
+		/* a leaf of runs is split without the entry, whose page stays in the stash */
+		if (overflow && (fits || (flags & NM_PF_RUNS) == 0))
 			(void) nm_stash_take(tree);
 
 		/* the new half of a split has the same locks: those on this leaf */
@@ -255,13 +266,24 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 				*leaf = pos.no;
 			NM_COUNT(tree->shared->nleaves, 1);
 			NM_COUNT(tree->shared->splits, 1);
-			NM_COUNT(tree->shared->nentries, 1);
-			if (overflow)
-				NM_COUNT(tree->shared->noverflow, 1);
+			if (st == NM_OK)
+			{
+				NM_COUNT(tree->shared->nentries, 1);
+				if (overflow)
+					NM_COUNT(tree->shared->noverflow, 1);
+			}
 			(void) nm_link_right(tree, 0, pos.no, right, &sep);
 			if (tree->pass_locks != NULL)
 				nm_settle_origin(tree, right, right_lid, (uint32_t) lid);
-			break;
+			if (st == NM_OK)
+				break;
+			if (overflow)
+			{
+				st = nm_stash_fill(tree, 1);
+				if (st != NM_OK)
+					break;
+			}
+			continue;
 		}
 		NM_COUNT(tree->shared->nentries, 1);
 		if (overflow)
@@ -369,8 +391,8 @@ same_entry(const NmTree *tree, const NmPage *p, int pos, const NmBatch *batch, i
 	{
 		bool isnull = i >= batch->null_from && i < batch->null_to;
 
-		return nm_entry_isnull(p, pos) == isnull &&
-			   (isnull || nm_fx_keys(p)[pos] == batch->keys[i]);
+		return nm_entry_copy(tree, p, pos, &copy) && copy.item.isnull == isnull &&
+			   (isnull || copy.item.key == batch->keys[i]);
 	}
 	/*
 	 * Keys may not have been copied into the batch.  The TID decides then: with
@@ -381,6 +403,29 @@ same_entry(const NmTree *tree, const NmPage *p, int pos, const NmBatch *batch, i
 		return true;
 	return nm_entry_copy(tree, p, pos, &copy) && copy.item.len == batch->len[i] &&
 		   memcmp(copy.buf, (const char *) batch->data + batch->off[i] * 8, batch->len[i]) == 0;
+}
+
+/*
+ * Position of the batch's entry i in the locked leaf, -1 if it is not there.
+ * Looked for on both sides of the one found last: entries are killed in the
+ * scan's order or against it, so all of them together cost one pass.
+ */
+static int
+find_entry(const NmTree *tree, const NmPage *p, const NmBatch *batch, int i, int near)
+{
+	int lo = near;
+	int hi = near + 1;
+
+	while (lo >= 0 || hi < p->n)
+	{
+		if (hi < p->n && same_entry(tree, p, hi, batch, i))
+			return hi;
+		if (lo >= 0 && same_entry(tree, p, lo, batch, i))
+			return lo;
+		lo--;
+		hi++;
+	}
+	return -1;
 }
 
 int
@@ -401,19 +446,19 @@ nm_tree_kill(NmTree *tree, const NmBatch *batch, const int *idx, int n)
 	}
 	if (same && nm_page_upgrade(p, v))
 	{
+		int last = -1;
+
 		for (int k = 0; k < n; k++)
 		{
-			for (int pos = 0; pos < p->n; pos++)
+			int pos = find_entry(tree, p, batch, idx[k], last);
+
+			if (pos < 0)
+				continue;
+			last = pos;
+			if (!nm_entry_killed(p, pos))
 			{
-				if (same_entry(tree, p, pos, batch, idx[k]))
-				{
-					if (!nm_entry_killed(p, pos))
-					{
-						nm_entry_set_killed(p, pos, true);
-						marked++;
-					}
-					break;
-				}
+				nm_entry_set_killed(p, pos, true);
+				marked++;
 			}
 		}
 		nm_page_unlock(p);

@@ -16,6 +16,7 @@
  *						uint16 off[222]
  *			GENERAL		uint64 heads[n] (only with NM_PF_HEADS), uint16 slots[n],
  *						free space, items growing down from 4080
+ *			leaf of runs	see runs.h
  *	4080 the pool's (retire queue)
  *
  * Entry 0 of an inner page has no key: it stands for minus infinity.
@@ -47,9 +48,9 @@ typedef struct NmPage
 	uint16_t nnull;		  /* FIXED: of them with NULL key */
 	uint16_t lower;		  /* GENERAL: lowest item byte */
 	uint16_t garbage;	  /* GENERAL: bytes of removed items */
-	uint16_t nulls_first; /* FIXED: the run of NULLs is at the low end */
-	uint16_t unused16;
-	uint32_t unused;
+	uint16_t nulls_first; /* FIXED: the NULLs are at the low end */
+	uint16_t nruns;		  /* RUNS */
+	uint32_t tid_base;	  /* RUNS, not WIDE: TIDs' blocks count from here */
 	uint32_t origin; /* leaf: lock id that places of its range had before
 					  * and whose locks may still be needed; 0 = none
 					  * (README, section 13) */
@@ -69,8 +70,9 @@ typedef struct NmPage
 
 _Static_assert(sizeof(NmPage) == NM_PAGE_SIZE, "tree page is one OS page");
 
-#define NM_BODY		80
-#define NM_BODY_END (NM_PAGE_SIZE - 16)
+#define NM_BODY		 80
+#define NM_BODY_END	 (NM_PAGE_SIZE - 16)
+#define NM_BODY_SIZE (NM_BODY_END - NM_BODY)
 
 /* flags */
 #define NM_PF_DELETED	0x01 /* unlinked */
@@ -81,10 +83,12 @@ _Static_assert(sizeof(NmPage) == NM_PAGE_SIZE, "tree page is one OS page");
 #define NM_PF_KILLED	0x20 /* may have killed entries */
 #define NM_PF_HEADS		0x40 /* GENERAL: has an array of heads */
 #define NM_PF_GENERAL	0x80
+#define NM_PF_RUNS		0x100 /* leaf that stores equal keys once: runs.h */
+#define NM_PF_WIDE		0x200 /* RUNS: 6 bytes per TID, not 4 */
 #define NM_PF_GONE		(NM_PF_DELETED | NM_PF_MOVED)
 
-#define NM_LEAF_CAP	 ((NM_BODY_END - NM_BODY) / 14) /* 285 */
-#define NM_INNER_CAP ((NM_BODY_END - NM_BODY) / 18) /* 222 */
+#define NM_LEAF_CAP	 (NM_BODY_SIZE / 14) /* 285 */
+#define NM_INNER_CAP (NM_BODY_SIZE / 18) /* 222 */
 
 #define NM_KILLED_BIT 0x8000 /* in the offset part of a TID */
 
@@ -168,22 +172,67 @@ nm_gn_prefix(const NmPage *p) /* bytes in front of an item's NmRawItem */
 	return p->level == 0 ? 0 : 4;
 }
 
-/* Entries any page may claim, for clamping racy counts. */
-NM_RACY static inline int
-nm_page_max_n(const NmPage *p)
+/* The flags in one load: a racy reader must not see two states of them. */
+NM_RACY static inline uint16_t
+nm_page_flags(const NmPage *p)
 {
-	if (p->flags & NM_PF_GENERAL)
-		return (NM_BODY_END - NM_BODY) / (nm_gn_slot_size(p) + NM_ITEM_HDR);
-	return nm_fx_cap(p);
+	return *(const volatile uint16_t *) &p->flags;
 }
 
+/* Bytes in front of the TIDs that a run takes, by the page's flags. */
+static inline int
+nm_run_slot(uint16_t flags)
+{
+	if ((flags & NM_PF_GENERAL) == 0)
+		return 10;
+	return (flags & NM_PF_HEADS) ? 12 : 4;
+}
+
+static inline int
+nm_run_width(uint16_t flags)
+{
+	return (flags & NM_PF_WIDE) ? 6 : 4;
+}
+
+/* Entries any plain page may claim, for clamping racy counts. */
+NM_RACY static inline int
+nm_plain_max_n(const NmPage *p, uint16_t flags)
+{
+	if (flags & NM_PF_GENERAL)
+		return (flags & NM_PF_HEADS) ? NM_BODY_SIZE / (10 + NM_ITEM_HDR) : NM_BODY_SIZE / (2 + NM_ITEM_HDR);
+	return p->level == 0 ? NM_LEAF_CAP : NM_INNER_CAP;
+}
+
+static inline int
+nm_clamp(int n, int max)
+{
+	return n > max ? max : n;
+}
+
+/* Entries, clamped to what the page can hold. */
 NM_RACY static inline int
 nm_page_n(const NmPage *p)
 {
-	int n = p->n;
-	int max = nm_page_max_n(p);
+	uint16_t flags = nm_page_flags(p);
 
-	return n > max ? max : n;
+	if (nm_unlikely(flags & NM_PF_RUNS))
+	{
+		int nruns = nm_clamp(p->nruns, NM_BODY_SIZE / nm_run_slot(flags));
+
+		return nm_clamp(p->n, (NM_BODY_SIZE - nruns * nm_run_slot(flags)) / nm_run_width(flags));
+	}
+	return nm_clamp(p->n, nm_plain_max_n(p, flags));
+}
+
+/* Keys stored, clamped: one per entry, or one per run. */
+NM_RACY static inline int
+nm_page_items(const NmPage *p)
+{
+	uint16_t flags = nm_page_flags(p);
+
+	if (nm_unlikely(flags & NM_PF_RUNS))
+		return nm_clamp(p->nruns, NM_BODY_SIZE / nm_run_slot(flags));
+	return nm_clamp(p->n, nm_plain_max_n(p, flags));
 }
 
 static inline uint64_t
@@ -236,6 +285,7 @@ typedef struct NmKeyCopy
 } NmKeyCopy;
 
 /* ---- entries (entry.c) ---- */
+struct NmRetired;
 
 /* What to write into a page for one entry. */
 typedef struct NmEntry
@@ -248,7 +298,8 @@ typedef struct NmEntry
 } NmEntry;
 
 extern void nm_page_init(NmTree *tree, NmPageNo no, int level, uint64_t lid);
-extern bool nm_entry_fits(const NmPage *p, const NmItem *item, bool overflow);
+/* pos and tid matter in a leaf of runs only. */
+extern bool nm_entry_fits(const NmPage *p, int pos, const NmItem *item, uint64_t tid, bool overflow);
 extern void nm_entry_insert(NmPage *p, int pos, const NmEntry *e);
 extern NmPageNo nm_entry_remove(NmPage *p, int pos); /* overflow page or 0 */
 extern NmPageNo nm_entry_child(const NmPage *p, int pos);
@@ -263,16 +314,21 @@ extern bool nm_entry_isnull(const NmPage *p, int pos);
  */
 extern bool nm_entry_copy(const NmTree *tree, const NmPage *p, int pos, NmKeyCopy *out);
 extern NmPageNo nm_entry_overflow(const NmPage *p, int pos); /* or 0; pos -1: high key */
-/* Bytes that entry pos takes, slot included. */
+/* Bytes that entry pos of a plain page, or any high key (-1), takes, slot included. */
 extern int nm_entry_size(const NmPage *p, int pos);
 extern int nm_item_space(const NmPage *p, uint32_t len, bool overflow);
 /* Set (NULL: clear) the high key; the old one's overflow page is returned. */
 extern bool nm_high_fits(const NmPage *p, const NmItem *item, bool overflow);
 extern NmPageNo nm_high_set(NmPage *p, const NmItem *item, uint64_t tid, NmPageNo overflow);
 extern void nm_page_append_from(NmPage *dst, const NmPage *src, int from, int to);
+/* Take all entries and the high key out of a page, whose overflow pages the caller sees to. */
+extern void nm_page_clear(NmPage *p);
+/* Remove the entries marked in drop (one byte each); their overflow pages into retired. */
+extern int nm_entries_drop(NmPage *p, const uint8_t *drop, struct NmRetired *retired);
 extern void nm_high_move(NmPage *dst, NmPage *src);
 extern void nm_overflow_fill(NmTree *tree, NmPageNo no, const NmItem *item);
 extern void nm_racy_copy(void *dst, const void *src, size_t len);
+extern bool nm_racy_equal(const void *a, const void *b, size_t len);
 
 /* ---- search (search.c) ---- */
 
@@ -334,6 +390,7 @@ extern void nm_retire_all(NmTree *tree, NmRetired *r);
 extern NmPageNo nm_free_level(NmPool *pool, NmLayout layout, NmPageNo first);
 
 /* ---- structure changes ---- */
+/* NM_STALE: split without e, which is to be inserted anew. */
 extern NmStatus nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep,
 						 NmPageNo *right, uint64_t *right_lid);
 extern NmStatus nm_link_right(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmKeyCopy *sep);

@@ -14,7 +14,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "btree/page.h"
+#include "btree/runs.h"
 
 void
 nm_scan_init(NmScan *scan, NmTree *tree, NmDirection dir,
@@ -128,6 +128,8 @@ copy_fixed(const NmPage *p, int from, int to, bool backward, bool with_killed, N
 	int n = 0;
 
 	b->null_from = b->null_to = 0;
+	from = nm_clamp(from, NM_LEAF_CAP);
+	to = nm_clamp(to, NM_LEAF_CAP);
 	for (int k = 0; k < to - from; k++)
 	{
 		int i = backward ? to - 1 - k : from + k;
@@ -184,6 +186,81 @@ copy_general(const NmTree *tree, const NmPage *p, int from, int to, bool backwar
 			b->off[n] = (uint16_t) (used / 8);
 			b->len[n] = (uint16_t) copy.item.len;
 			used += (copy.item.len + 7) & ~(size_t) 7;
+		}
+		n++;
+	}
+	b->n = n;
+	return true;
+}
+
+/*
+ * The same from a leaf of runs, both layouts.  Entries of one run share their
+ * key's bytes in the data area.
+ */
+NM_RACY static bool
+copy_runs(const NmTree *tree, const NmPage *p, int from, int to, bool backward,
+		  bool with_killed, bool keys_wanted, NmBatch *b, int *cut)
+{
+	bool fixed = tree->layout == NM_LAYOUT_FIXED;
+	bool has_null = fixed && p->nnull > 0;
+	size_t used = 0;
+	uint16_t off = 0;
+	uint16_t len = 0;
+	int run = -1;
+	int start = 0;
+	int end = 0;
+	int n = 0;
+	NmRuns v;
+
+	nm_runs_view(p, &v);
+	from = nm_clamp(from, v.n);
+	to = nm_clamp(to, v.n);
+	b->null_from = b->null_to = 0;
+	*cut = -1;
+	for (int k = 0; k < to - from; k++)
+	{
+		int i = backward ? to - 1 - k : from + k;
+		uint64_t raw = nm_run_raw(&v, i);
+
+		if (!with_killed && (raw & NM_KILLED_BIT))
+			continue;
+		if (i < start || i >= end)
+		{
+			run = nm_run_of(&v, i);
+			if (run >= v.nruns)
+				return false;
+			start = nm_run_start(&v, run);
+			end = nm_run_end(&v, run);
+			if (!fixed && keys_wanted)
+			{
+				NmKeyCopy copy;
+
+				if (!nm_item_copy(tree, p, run, &copy))
+					return false;
+				if (used + copy.item.len + 8 > NM_BATCH_DATA)
+				{
+					*cut = i;
+					break;
+				}
+				memcpy((char *) b->data + used, copy.buf, copy.item.len);
+				off = (uint16_t) (used / 8);
+				len = (uint16_t) copy.item.len;
+				used += (copy.item.len + 7) & ~(size_t) 7;
+			}
+		}
+		b->tids[n] = raw & NM_TID_MAX & ~(uint64_t) NM_KILLED_BIT;
+		if (fixed)
+			b->keys[n] = v.keys[run];
+		else
+		{
+			b->off[n] = off;
+			b->len[n] = len;
+		}
+		if (has_null && nm_entry_isnull(p, i))
+		{
+			if (b->null_to == 0)
+				b->null_from = n;
+			b->null_to = n + 1;
 		}
 		n++;
 	}
@@ -373,7 +450,13 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 			return NM_STALE;
 	}
 
-	if (tree->layout == NM_LAYOUT_FIXED)
+	if (nm_unlikely(flags & NM_PF_RUNS))
+	{
+		if (!copy_runs(tree, pos->page, from, to, backward, scan->with_killed,
+					   scan->keys_wanted, batch, &cut))
+			return NM_STALE;
+	}
+	else if (tree->layout == NM_LAYOUT_FIXED)
 		copy_fixed(pos->page, from, to, backward, scan->with_killed, batch);
 	else if (!copy_general(tree, pos->page, from, to, backward, scan->with_killed,
 						   scan->keys_wanted, batch, &cut))

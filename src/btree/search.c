@@ -14,7 +14,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "btree/page.h"
+#include "btree/runs.h"
 
 /*
  * Comparator on private copies.  Foreign ones run outside the epoch section;
@@ -92,7 +92,8 @@ NM_RACY static int
 fixed_search(const NmPage *p, const NmBound *bound, bool upper)
 {
 	const int64_t *keys = nm_fx_keys(p);
-	int n = nm_page_n(p);
+	uint16_t flags = nm_page_flags(p);
+	int n = nm_clamp(p->n, nm_plain_max_n(p, flags));
 	int first = p->level > 0 ? 1 : 0;
 	int nn = p->nnull;
 	int lo,
@@ -100,6 +101,8 @@ fixed_search(const NmPage *p, const NmBound *bound, bool upper)
 		end;
 	uint64_t tid = bound->tid;
 
+	if (nm_unlikely(flags & NM_PF_RUNS))
+		return nm_runs_fixed_search(p, bound, upper);
 	if (n < first)
 		return n;
 	if (nn > n - first)
@@ -174,7 +177,7 @@ fixed_search(const NmPage *p, const NmBound *bound, bool upper)
 	return lo;
 }
 
-/* Entries whose head is below (or_equal: not above) the given one. */
+/* Keys (entries, or runs) whose head is below (or_equal: not above) the given one. */
 NM_RACY static int
 head_search(const NmPage *p, int lo, int hi, uint64_t head, bool or_equal)
 {
@@ -192,27 +195,100 @@ head_search(const NmPage *p, int lo, int hi, uint64_t head, bool or_equal)
 	return lo;
 }
 
-NM_RACY static int
-racy_count(const NmPage *p)
+/* Entries and keys; *items is -1 for a plain page, which has as many of both. */
+NM_RACY static void
+racy_shape(const NmPage *p, int *n, int *items, int *level)
 {
-	return nm_page_n(p);
+	uint16_t flags = nm_page_flags(p);
+
+	*level = p->level;
+	if (nm_unlikely(flags & NM_PF_RUNS))
+	{
+		NmRuns v;
+
+		nm_runs_view(p, &v);
+		*n = v.n;
+		*items = v.nruns;
+	}
+	else
+	{
+		*n = nm_clamp(p->n, nm_plain_max_n(p, flags));
+		*items = -1;
+	}
 }
 
-NM_RACY static int
-racy_level(const NmPage *p)
+/*
+ * The comparator search in a leaf of runs: find the first run whose last entry
+ * is not before the place, then, if its key is equal to the bound, the place
+ * among its TIDs.
+ */
+static bool
+runs_search(NmTree *tree, const NmPage *p, uint64_t version, const NmBound *bound,
+			bool upper, int from, int nruns, int *count)
 {
-	return p->level;
+	int lo = from > 0 ? nm_clamp(nm_runs_at(p, from), nruns) : 0;
+	int hi = nruns;
+	int step = from > 0 ? 1 : 0;
+	bool equal = false; /* run hi's key to the bound */
+
+	if (tree->layout == NM_LAYOUT_GENERAL && tree->use_heads &&
+		(bound->cmp == NULL || bound->head_valid))
+	{
+		lo = head_search(p, lo, hi, bound->item.head, false);
+		hi = head_search(p, lo, hi, bound->item.head, true);
+		if (!nm_page_validate(p, version))
+			return false;
+	}
+	while (lo < hi)
+	{
+		NmKeyCopy copy;
+		int mid = step > 0 ? (lo + step - 1 < hi ? lo + step - 1 : hi - 1) : (lo + hi) / 2;
+		int key;
+		int c;
+
+		if (!nm_runs_copy_last(tree, p, mid, &copy) || !nm_page_validate(p, version))
+			return false;
+		key = call_compare(tree, &copy.item, bound);
+		c = key != 0 ? key : tid_sign(copy.tid, bound->tid);
+		/* after a foreign comparator the page may be gone: look again */
+		if (tree->leave_epoch && !nm_page_validate(p, version))
+			return false;
+		if (c < 0 || (upper && c == 0))
+		{
+			lo = mid + 1;
+			step *= 2;
+		}
+		else
+		{
+			hi = mid;
+			step = 0;
+			equal = key == 0;
+		}
+	}
+	*count = equal ? nm_runs_place(p, hi, bound->tid, upper) : nm_runs_first(p, lo);
+	return nm_page_validate(p, version);
 }
 
 bool
 nm_page_search(NmTree *tree, const NmPage *p, uint64_t version,
 			   const NmBound *bound, bool upper, int from, int *count)
 {
-	int n = racy_count(p);
-	int lo = racy_level(p) > 0 ? 1 : 0;
-	int hi = n;
+	int n,
+		items,
+		level;
+	int lo,
+		hi;
 	int step;
 
+	/* the usual case first */
+	if (tree->layout == NM_LAYOUT_FIXED && bound->cmp == NULL && !bound->infinite)
+	{
+		*count = fixed_search(p, bound, upper);
+		return nm_page_validate(p, version);
+	}
+	racy_shape(p, &n, &items, &level);
+	lo = level > 0 ? 1 : 0;
+	hi = n;
 	if (lo > n)
 		lo = n;
 	if (bound->infinite)
@@ -220,12 +296,8 @@ nm_page_search(NmTree *tree, const NmPage *p, uint64_t version,
 		*count = bound->infinite < 0 ? lo : n;
 		return nm_page_validate(p, version);
 	}
-	if (tree->layout == NM_LAYOUT_FIXED && bound->cmp == NULL)
-	{
-		*count = fixed_search(p, bound, upper);
-		return nm_page_validate(p, version);
-	}
-
+	if (nm_unlikely(items >= 0))
+		return runs_search(tree, p, version, bound, upper, from, items, count);
 	if (from > lo)
 		lo = from > n ? n : from;
 	if (tree->layout == NM_LAYOUT_GENERAL && tree->use_heads &&

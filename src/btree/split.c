@@ -13,7 +13,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "btree/page.h"
+#include "btree/runs.h"
 
 /*
  * Where to cut the n + 1 entries (the new one at pos counted in): the number
@@ -67,6 +67,9 @@ split_point(const NmTree *tree, const NmPage *p, int pos, int new_size, int *siz
  * left.  Unlocks the page.  *sep gets the new page's first key, *right its
  * number and *right_lid its logical id.  A leaf must have no origin.  Inside
  * the epoch section; the stash has what is needed.
+ *
+ * A leaf of runs is split at a place that suits e, but without it: NM_STALE.
+ * (With it a half may have to be written wide, and then not fit.)
  */
 NmStatus
 nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep, NmPageNo *right,
@@ -82,16 +85,25 @@ nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep, NmPageNo *r
 	int moved_from;
 	bool new_left;
 	bool general = tree->layout == NM_LAYOUT_GENERAL;
+	bool runs = (p->flags & NM_PF_RUNS) != 0;
 	NmPageNo high_over = NM_NO_PAGE;
 
 	NM_ASSERT(p->origin == 0);
 	memcpy(&old, p, sizeof(old));
-	keep = split_point(tree, p, idx,
-					   general ? nm_item_space(p, e->item ? e->item->len : 0, e->overflow != 0)
-							   : (p->level == 0 ? 14 : 18),
-					   sizes);
-	new_left = idx < keep;
-	moved_from = new_left ? keep - 1 : keep; /* in the old page's numbering */
+	if (runs)
+	{
+		moved_from = nm_runs_split_point(tree, p, idx, e->item);
+		new_left = false;
+	}
+	else
+	{
+		keep = split_point(tree, p, idx,
+						   general ? nm_item_space(p, e->item ? e->item->len : 0, e->overflow != 0)
+								   : (p->level == 0 ? 14 : 18),
+						   sizes);
+		new_left = idx < keep;
+		moved_from = new_left ? keep - 1 : keep; /* in the old page's numbering */
+	}
 
 	nm_page_lock(r);
 	*right_lid = nm_next_lid(tree->shared);
@@ -104,7 +116,9 @@ nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep, NmPageNo *r
 
 	/* the right page */
 	nm_high_move(r, &old);
-	if (new_left)
+	if (runs)
+		nm_leaf_fill(r, &old, moved_from, old.n);
+	else if (new_left)
 		nm_page_append_from(r, &old, moved_from, old.n);
 	else
 	{
@@ -146,13 +160,10 @@ nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep, NmPageNo *r
 	}
 
 	/* the left page, rewritten from the copy */
-	p->n = 0;
-	p->nnull = 0;
-	p->lower = NM_BODY_END;
-	p->garbage = 0;
-	p->hk_off = 0;
-	p->flags &= (uint16_t) ~(NM_PF_HIGH | NM_PF_HIGH_NULL | NM_PF_KILLED);
-	if (new_left)
+	nm_page_clear(p);
+	if (runs)
+		nm_leaf_fill(p, &old, 0, moved_from);
+	else if (new_left)
 	{
 		nm_page_append_from(p, &old, 0, idx);
 		nm_entry_insert(p, p->n, e);
@@ -174,7 +185,7 @@ nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep, NmPageNo *r
 	nm_page_unlock(r);
 	nm_page_unlock(p);
 	*right = rno;
-	return NM_OK;
+	return runs ? NM_STALE : NM_OK;
 }
 
 NM_RACY static bool
@@ -345,7 +356,7 @@ nm_link_right(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmKe
 			(void) nm_stash_take(tree);
 			NM_COUNT(tree->shared->noverflow, 1);
 		}
-		if (nm_entry_fits(pos.page, &sep->item, big))
+		if (nm_entry_fits(pos.page, pos.idx, &sep->item, sep->tid, big))
 		{
 			nm_entry_insert(pos.page, pos.idx, &e);
 			nm_page_unlock(pos.page);

@@ -53,20 +53,21 @@ tid_cmp(const void *a, const void *b)
 static int
 remove_tids(NmPage *p, const uint64_t *dead, int ndead, NmRetired *retired)
 {
+	uint8_t drop[NM_LEAF_MAX_ENTRIES];
 	int removed = 0;
 
-	for (int i = p->n - 1; i >= 0; i--)
+	for (int i = 0; i < p->n; i++)
 	{
 		uint64_t tid = nm_entry_tid(p, i);
 
-		if (bsearch(&tid, dead, ndead, sizeof(tid), tid_cmp))
-		{
-			nm_retire_later(retired, nm_entry_remove(p, i));
-			removed++;
-		}
+		drop[i] = bsearch(&tid, dead, ndead, sizeof(tid), tid_cmp) != NULL;
+		removed += drop[i];
 	}
 	if (removed > 0)
+	{
+		(void) nm_entries_drop(p, drop, retired);
 		p->removals++;
+	}
 	return removed;
 }
 
@@ -84,7 +85,7 @@ remove_range(NmTree *tree, const NmBound *start, const NmLeafTids *leaf,
 
 	for (;;)
 	{
-		NmRetired retired = {0};
+		NmRetired retired;
 		NmPos pos;
 		NmKeyCopy high;
 		bool has_high;
@@ -94,6 +95,7 @@ remove_range(NmTree *tree, const NmBound *start, const NmLeafTids *leaf,
 
 		if (st != NM_OK)
 			return st;
+		retired.n = 0;
 		if (!nm_page_upgrade(pos.page, pos.version))
 		{
 			nm_epoch_exit(tree->pool);

@@ -8,7 +8,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "btree/page.h"
+#include "btree/item.h"
 #include "btree/walk.h"
 
 NM_RACY static bool
@@ -72,9 +72,8 @@ count_level(NmTree *tree, int level, NmTreeStats *stats, void (*tick)(void *), v
 			if (copy.flags & NM_PF_KILLED)
 				for (int i = 0; i < copy.n; i++)
 					stats->killed += nm_entry_killed(&copy, i);
-			if (copy.flags & NM_PF_GENERAL)
-				stats->free_bytes += copy.lower + copy.garbage - NM_BODY -
-									 copy.n * nm_gn_slot_size(&copy);
+			if (copy.flags & (NM_PF_GENERAL | NM_PF_RUNS))
+				stats->free_bytes += nm_page_gap(&copy) + copy.garbage;
 			else
 				stats->free_bytes += (nm_fx_cap(&copy) - copy.n) * 14;
 		}

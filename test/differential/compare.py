@@ -45,6 +45,10 @@ class Tester:
         for _ in range(r.randint(1, 3)):
             self.create_index()
         self.insert(r.choice((0, 10, 1000)))
+        # Few values, many rows: leaves full of equal keys.
+        if self.wide <= 20:
+            for _ in range(r.choice((0, 1, 3))):
+                self.double()
 
     def both(self, sql, *states):
         """One statement on both tables: it must work, or fail alike.
@@ -77,8 +81,9 @@ class Tester:
         where = r.choice((" WHERE id % 3 <> 0", " WHERE id > 100")) if r.random() < 0.2 else ""
         n = len(self.indexes)
         for am, name in (("n", "numa_btree"), ("b", "btree")):
-            self.s.run("CREATE %sINDEX %s_%s_i%d ON %s_%s USING %s (%s)%s WITH (fillfactor = %d)%s"
-                       % ("UNIQUE " if unique else "", self.table, am, n, self.table, am, name, definition, include, r.choice((50, 90, 100)), where))
+            self.s.run("CREATE %sINDEX %s_%s_i%d ON %s_%s USING %s (%s)%s WITH (fillfactor = %d, deduplicate_items = %s)%s"
+                       % ("UNIQUE " if unique else "", self.table, am, n, self.table, am, name, definition, include,
+                          r.choice((50, 90, 100)), r.choice(("on", "on", "off")), where))
         self.indexes.append((keys, where, unique))
 
     # ---- changes ----
@@ -97,8 +102,17 @@ class Tester:
         for i in range(0, len(rows), 250):
             self.both("INSERT INTO @ VALUES %s" % ", ".join(rows[i:i + 250]), "23505")
 
+    def double(self):
+        """Every row once more, under a new id."""
+        if self.next_id <= 3000:
+            cols = ", ".join("c%d" % i for i in range(len(self.columns)))
+            self.both("INSERT INTO @ SELECT id + %d, pad, %s FROM @ ORDER BY id" % (self.next_id, cols), "23505")
+            self.next_id *= 2
+
     def change(self):
         r = self.rnd
+        if self.wide <= 20 and not self.concurrent and r.random() < 0.05:
+            self.double()
         what = r.randrange(15)
         i = r.randrange(len(self.columns))
         ids = sorted(r.randrange(self.next_id + 1) for _ in range(2))

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * bench_tree.c
- *	  Cost of the tree's basic operations on int8 keys, one thread.
+ *	  Cost of the tree's basic operations on int8 keys, one thread: distinct
+ *	  ones, then ten values only.
  *
  *		bench_tree [ENTRIES [OPERATIONS]]
  *
@@ -62,6 +63,119 @@ check(bool good, const char *what)
 	}
 }
 
+/* Ten keys: entry number i of 0 .. n - 1, in some order of TIDs as a heap has them. */
+static uint64_t
+tid_at(uint64_t i)
+{
+	return i / 200 << 16 | (i % 200 + 1);
+}
+
+static void
+report_size(const char *what, NmTree *tree, uint64_t n)
+{
+	NmTreeStats stats;
+	char msg[256];
+
+	check(nm_tree_check(tree, true, msg, sizeof(msg), NULL, NULL) == NM_OK, msg);
+	nm_tree_stats(tree, &stats, NULL, NULL);
+	printf("%-28s %10.2f (%lld leaves, %lld inner, height %d)\n", what,
+		   (double) (stats.leaves + stats.inner) * NM_PAGE_SIZE / (double) n,
+		   (long long) stats.leaves, (long long) stats.inner, stats.height);
+}
+
+static void
+duplicates(NmPool *pool, uint64_t n, uint64_t ops, NmBulk *bulk, NmScan *scan, NmBatch *b)
+{
+	NmTreeShared *shared = calloc(2, sizeof(NmTreeShared));
+	NmTree trees[2];
+	NmTree *tree = &trees[0];
+	uint64_t seed = 2;
+	uint64_t from;
+	uint64_t step = n / 3 * 2 + 1;
+	uint64_t sum = 0;
+
+	for (int i = 0; i < 2; i++)
+	{
+		shared[i].layout = NM_LAYOUT_FIXED;
+		shared[i].fillfactor = 90;
+		shared[i].merge = true;
+		nm_tree_open(&trees[i], pool, &shared[i], aligned_alloc(16, (nm_tree_scratch_size() + 15) / 16 * 16));
+		trees[i].layout = NM_LAYOUT_FIXED;
+	}
+
+	from = cpu_ns();
+	nm_bulk_begin(bulk, tree, 0);
+	for (uint64_t k = 0; k < 10; k++)
+	{
+		NmItem item = {.key = (int64_t) k};
+
+		for (uint64_t i = k; i < n; i += 10)
+			check(nm_bulk_add(bulk, &item, tid_at(i)) == NM_OK, "bulk_add");
+	}
+	check(nm_bulk_finish(bulk) == NM_OK, "bulk_finish");
+	report("10 keys: bulk load", from, n);
+	report_size("10 keys: bytes, fill 90", tree, n);
+
+	from = cpu_ns();
+	for (uint64_t i = 0; i < ops; i++)
+	{
+		uint64_t r = next_random(&seed) % n;
+		NmBound lo = {.item = {.key = (int64_t) (r % 10)}, .tid = tid_at(r)};
+		NmBound hi = lo;
+
+		hi.tid++;
+		nm_scan_init(scan, tree, NM_FORWARD, &lo, &hi);
+		check(nm_scan_next(scan, b) == NM_OK && b->n == 1 && b->tids[0] == lo.tid, "lookup");
+		sum += b->tids[0];
+	}
+	report("10 keys: find a TID", from, ops);
+
+	from = cpu_ns();
+	{
+		NmBound lo = {.infinite = -1};
+		NmBound hi = {.infinite = 1};
+		uint64_t seen = 0;
+
+		nm_scan_init(scan, tree, NM_FORWARD, &lo, &hi);
+		while (nm_scan_next(scan, b) == NM_OK)
+			seen += (uint64_t) b->n;
+		check(seen == n, "full scan");
+	}
+	report("10 keys: full scan", from, n);
+
+	/* TIDs as a growing heap gives them, keys at random */
+	tree = &trees[1];
+	check(nm_tree_create(tree) == NM_OK, "create");
+	from = cpu_ns();
+	for (uint64_t i = 0; i < n; i++)
+	{
+		NmItem item = {.key = (int64_t) (next_random(&seed) % 10)};
+
+		check(nm_tree_insert(tree, &item, tid_at(i), NULL, NULL) == NM_OK, "insert");
+	}
+	report("10 keys: insert, heap order", from, n);
+	report_size("10 keys: bytes", tree, n);
+	nm_tree_free_pages(pool, NM_LAYOUT_FIXED, nm_tree_detach(&shared[1]));
+
+	/* TIDs in no order */
+	while (n % step == 0 || (step % 2 == 0 && n % 2 == 0) || (step % 5 == 0 && n % 5 == 0))
+		step++;
+	nm_tree_open(tree, pool, &shared[1], tree->scratch);
+	tree->layout = NM_LAYOUT_FIXED;
+	check(nm_tree_create(tree) == NM_OK, "create");
+	from = cpu_ns();
+	for (uint64_t i = 0; i < n; i++)
+	{
+		uint64_t at = i * step % n;
+		NmItem item = {.key = (int64_t) (at * 7 % 10)};
+
+		check(nm_tree_insert(tree, &item, tid_at(at), NULL, NULL) == NM_OK, "insert");
+	}
+	report("10 keys: insert, any order", from, n);
+	report_size("10 keys: bytes", tree, n);
+	printf("%-28s %10llx\n", "checksum", (unsigned long long) sum);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -93,6 +207,7 @@ main(int argc, char **argv)
 
 	shared->layout = NM_LAYOUT_FIXED;
 	shared->fillfactor = 90;
+	shared->merge = true;
 	nm_tree_open(&tree, pool, shared, aligned_alloc(16, (nm_tree_scratch_size() + 15) / 16 * 16));
 	tree.layout = NM_LAYOUT_FIXED;
 
@@ -172,5 +287,6 @@ main(int argc, char **argv)
 		   (double) (stats.leaves + stats.inner) * NM_PAGE_SIZE / (double) (n + 2 * ops),
 		   (long long) stats.leaves, (long long) stats.inner, stats.height);
 	printf("%-28s %10llx\n", "checksum", (unsigned long long) sum);
+	duplicates(pool, n, ops, bulk, scan, b);
 	return 0;
 }

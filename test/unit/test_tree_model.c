@@ -13,6 +13,7 @@
  *-------------------------------------------------------------------------
  */
 #include "treelib.h"
+#include "btree/runs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,13 +29,32 @@ typedef struct Test
 	NmTree *tree;
 	Model m;
 	int ntids; /* TIDs drawn from: few make collisions */
+	int spread;
 } Test;
+
+/* How far apart the blocks of the TIDs are. */
+enum
+{
+	ALL_BLOCKS,	 /* from the first to the last there is */
+	SMALL_HEAP,	 /* some hundred */
+	HIGH_BLOCKS, /* some hundred, far from the heap's start, now and then others */
+	MIXED_BLOCKS /* about as many as a narrow leaf of runs can tell apart */
+};
 
 static uint64_t
 random_tid(Test *t)
 {
 	uint64_t x = rng_below(&rng, (uint64_t) t->ntids);
 
+	switch (t->spread)
+	{
+		case SMALL_HEAP:
+			return make_tid(x / 200, 1 + x % 200);
+		case HIGH_BLOCKS:
+			return make_tid((x % 1000 == 0 ? UINT64_C(0x70000000) : UINT64_C(0x80000000)) + x / 200, 1 + x % 200);
+		case MIXED_BLOCKS:
+			return make_tid(UINT64_C(0x10000) + x * 7 % 80000, 1 + x % 3);
+	}
 	/* the whole range of blocks and offsets */
 	switch (x % 5)
 	{
@@ -226,6 +246,14 @@ do_insert(Test *t)
 		guard = &lid;
 	}
 	st = nm_tree_insert(t->tree, &t->u->items[k], tid, guard, &leaf);
+	/* a leaf of runs is split first, and then another may be the key's first */
+	for (int again = 0; st == NM_STALE && t->u->merge && guard && !wrong && again < 3; again++)
+	{
+		NmBound first = {.item = t->u->items[k], .tid = NM_TID_MIN};
+
+		(void) nm_tree_first_leaf(t->tree, &first, &lid);
+		st = nm_tree_insert(t->tree, &t->u->items[k], tid, guard, &leaf);
+	}
 	if (wrong)
 	{
 		/* an entry that is there may be reported instead */
@@ -817,9 +845,9 @@ load_bulk(Test *t, int n, int fillfactor)
 }
 
 static void
-run_config(const char *name, Universe *u, int fillfactor, bool leave_epoch, int bulk, int ntids, int nops)
+run_spread(const char *name, Universe *u, int spread, int fillfactor, bool leave_epoch, int bulk, int ntids, int nops)
 {
-	Test t = {.u = u, .ntids = ntids};
+	Test t = {.u = u, .ntids = ntids, .spread = spread};
 	uint64_t before;
 	uint64_t root;
 	int peak = 0;
@@ -900,15 +928,30 @@ run_config(const char *name, Universe *u, int fillfactor, bool leave_epoch, int 
 	universe_free(u);
 }
 
+/* Keys stored once or with each entry, as the universe says. */
+static void
+run_config(const char *name, Universe *u, int fillfactor, bool leave_epoch, int bulk, int ntids, int nops)
+{
+	run_spread(name, u, ALL_BLOCKS, fillfactor, leave_epoch, bulk, ntids, nops);
+}
+
+static Universe *
+merged(Universe *u)
+{
+	u->merge = true;
+	return u;
+}
+
 /* A vacuum whose dead() raises leaves a valid tree. */
 static void
-test_vacuum_raises(void)
+test_vacuum_raises(bool merge)
 {
-	Universe *u = universe_fixed(&rng, 3000, true, false);
+	Universe *u = universe_fixed(&rng, merge ? 100 : 3000, true, false);
 	Test t = {.u = u, .ntids = 1000};
 	VacuumArg *va = calloc(1, sizeof(*va));
 	int rounds = 20;
 
+	u->merge = merge;
 	t.pool = pool_make(2, 16, 32, 4);
 	t.shared = shared_make(u, 90);
 	t.tree = handle_open(t.pool, t.shared, u, false);
@@ -965,10 +1008,113 @@ test_vacuum_raises(void)
 		if (t.m.n < 100)
 			break;
 	}
-	ok(faults() == 0, "vacuum: an error in dead() leaves a valid tree");
+	ok(faults() == 0, "vacuum: an error in dead() leaves a valid tree%s", merge ? ", keys merged" : "");
 	handle_close(t.tree);
 	free(va->seen);
 	free(va);
+	model_free(&t.m);
+	pool_unmake(t.pool);
+	universe_free(u);
+}
+
+/* What can be wrong with a leaf of runs, done to one; false: not to this one. */
+static bool
+damage(NmPage *p, int how)
+{
+	NmRuns v;
+	int last;
+
+	nm_runs_view(p, &v);
+	last = v.nruns - 1;
+	switch (how)
+	{
+		case 0: /* a run without entries */
+			v.ends[0] = 0;
+			return true;
+		case 1: /* runs that cross */
+			if (last < 1)
+				return false;
+			v.ends[0] = v.ends[last];
+			return true;
+		case 2: /* entries in no run */
+			v.ends[last]--;
+			return true;
+		case 3: /* TIDs out of order in a run */
+		case 4: /* one of them twice */
+		{
+			uint64_t a = nm_run_raw(&v, 0);
+			uint64_t b = nm_run_raw(&v, 1);
+
+			if (v.ends[0] < 2)
+				return false;
+			nm_run_put(&v, 0, b);
+			if (how == 3)
+				nm_run_put(&v, 1, a);
+			return true;
+		}
+		case 5: /* no TID */
+			nm_run_put(&v, 0, nm_run_raw(&v, 0) & ~UINT64_C(0x7FFF));
+			return true;
+		case 6: /* a mark that the page knows nothing of */
+			p->flags &= (uint16_t) ~NM_PF_KILLED;
+			nm_run_put(&v, 0, nm_run_raw(&v, 0) | NM_KILLED_BIT);
+			return true;
+		case 7: /* TIDs of another width */
+			p->flags ^= NM_PF_WIDE;
+			return true;
+		case 8: /* fewer entries than the tree has */
+			p->n--;
+			v.ends[last]--;
+			return v.ends[last] > (last > 0 ? v.ends[last - 1] : 0);
+		case 9: /* keys out of order, items out of the page */
+			if (p->flags & NM_PF_GENERAL)
+				v.slots[last] = NM_BODY_END;
+			else
+				v.keys[0] = INT64_MAX;
+			return true;
+	}
+	return false;
+}
+
+#define DAMAGES 10
+
+/* The checker is worth its name: whatever is wrong with a list of TIDs, it says so. */
+static void
+test_checker(Universe *u, const char *name)
+{
+	Test t = {.u = u, .ntids = 60000, .spread = SMALL_HEAP};
+	char msg[300];
+	NmPageNo no;
+	int done = 0;
+
+	u->merge = true;
+	t.pool = pool_make(2, 16, 32, 4);
+	t.shared = shared_make(u, 90);
+	t.tree = handle_open(t.pool, t.shared, u, false);
+	model_init(&t.m, u);
+	load_bulk(&t, 8000, 90);
+	if (nm_leftmost(t.tree, 0, &no) != NM_OK || (nm_page(t.tree, no)->flags & NM_PF_RUNS) == 0)
+		fault("the first leaf has no runs");
+	else
+	{
+		NmPage *p = nm_page(t.tree, no);
+		NmPage keep;
+
+		for (int how = 0; how < DAMAGES; how++)
+		{
+			memcpy(&keep, p, sizeof(keep));
+			if (damage(p, how))
+			{
+				done++;
+				if (nm_tree_check(t.tree, true, msg, sizeof(msg), NULL, NULL) != NM_CORRUPT)
+					fault("damage %d is not found", how);
+			}
+			memcpy(p, &keep, sizeof(keep));
+		}
+	}
+	verify_tree(t.tree, &t.m, "mended");
+	ok(faults() == 0 && done >= DAMAGES - 1, "the checker finds damaged runs, %s", name);
+	handle_close(t.tree);
 	model_free(&t.m);
 	pool_unmake(t.pool);
 	universe_free(u);
@@ -988,6 +1134,26 @@ main(void)
 	run_config("general, all lengths, no heads", universe_general(&rng, 2000, false, false, NM_MAX_KEY_SIZE), 80, false, scaled(2000), 200, scaled(25000));
 	run_config("general, case-insensitive, heads, leave_epoch", universe_general(&rng, 1500, true, true, 900), 90, true, scaled(2000), 100, scaled(25000));
 	run_config("general, case-insensitive, no heads", universe_general(&rng, 300, false, true, 30), 100, false, -1, 3000, scaled(40000));
-	test_vacuum_raises();
+	test_vacuum_raises(false);
+	test_vacuum_raises(true);
+
+	/* the same with equal keys stored once */
+	run_config("merged: fixed, created empty", merged(universe_fixed(&rng, 5000, true, false)), 90, false, -1, 2000, scaled(80000));
+	run_config("merged: fixed, bulk, NULLs first, leave_epoch", merged(universe_fixed(&rng, 2000, true, true)), 70, true, scaled(20000), 100000, scaled(60000));
+	run_config("merged: fixed, few keys, all blocks", merged(universe_fixed(&rng, 8, true, false)), 100, false, 1000, 100000, scaled(60000));
+	run_spread("merged: fixed, few keys, small heap", merged(universe_fixed(&rng, 10, true, true)), SMALL_HEAP, 90, false, scaled(20000), 60000, scaled(60000));
+	run_spread("merged: fixed, few keys, high blocks", merged(universe_fixed(&rng, 30, true, false)), HIGH_BLOCKS, 90, true, -1, 100000, scaled(60000));
+	run_spread("merged: fixed, some keys, mixed blocks", merged(universe_fixed(&rng, 300, false, false)), MIXED_BLOCKS, 80, false, scaled(20000), 200000, scaled(60000));
+	run_spread("merged: fixed, small fillfactor", merged(universe_fixed(&rng, 40, true, false)), MIXED_BLOCKS, 10, false, scaled(5000), 200000, scaled(40000));
+	run_spread("merged: general, few short keys, heads", merged(universe_general(&rng, 10, true, false, 60)), SMALL_HEAP, 90, false, scaled(20000), 60000, scaled(50000));
+	run_spread("merged: general, few short keys, no heads", merged(universe_general(&rng, 30, false, false, 60)), HIGH_BLOCKS, 90, true, -1, 100000, scaled(40000));
+	run_spread("merged: general, all lengths, heads", merged(universe_general(&rng, 60, true, false, NM_MAX_KEY_SIZE)), MIXED_BLOCKS, 90, false, -1, 100000, scaled(30000));
+	run_spread("merged: general, long keys, no heads", merged(universe_general(&rng, 20, false, false, 890)), ALL_BLOCKS, 30, false, scaled(2000), 100000, scaled(30000));
+	run_config("merged: general, all lengths, heads, leave_epoch", merged(universe_general(&rng, 2000, true, false, NM_MAX_KEY_SIZE)), 90, true, -1, 60, scaled(20000));
+	run_spread("merged: general, few keys, case-insensitive, heads", merged(universe_general(&rng, 40, true, true, 900)), SMALL_HEAP, 90, true, scaled(4000), 20000, scaled(30000));
+	run_spread("merged: general, few keys, case-insensitive, no heads", merged(universe_general(&rng, 12, false, true, 30)), MIXED_BLOCKS, 100, false, -1, 100000, scaled(40000));
+	test_checker(universe_fixed(&rng, 10, false, false), "fixed");
+	test_checker(universe_general(&rng, 10, true, false, 60), "general, heads");
+	test_checker(universe_general(&rng, 10, false, false, 60), "general, no heads");
 	return tap_done();
 }

@@ -771,6 +771,13 @@ test_unique(const char *name, Universe *u, int ndead)
 	universe_free(u);
 }
 
+static Universe *
+merged(Universe *u)
+{
+	u->merge = true;
+	return u;
+}
+
 int
 main(void)
 {
@@ -792,9 +799,16 @@ main(void)
 	test_churn("threads, fixed, duplicates", universe_fixed(&rng, 20, true, true), n / 10, 160, false, false, ms);
 	test_churn("threads, general", universe_general(&rng, n, true, false, 40), 1, 60, false, false, ms);
 	test_churn("threads, general, no heads, long keys, leaves the section", universe_general(&rng, n / 4, false, false, NM_MAX_KEY_SIZE), 3, 20, true, false, ms);
+	/* equal keys stored once */
+	test_churn("processes, general, duplicates merged", merged(universe_general(&rng, 40, true, false, 60)), n / 3, 1600, true, true, ms / 2);
+	test_churn("threads, fixed, duplicates merged", merged(universe_fixed(&rng, 40, true, true)), n / 2, 2500, false, false, ms);
+	test_churn("threads, general, duplicates merged", merged(universe_general(&rng, 40, true, false, 40)), n / 3, 1600, false, false, ms);
+	test_churn("threads, general, some duplicates merged, long keys, no heads", merged(universe_general(&rng, n / 16, false, false, 900)), 100, 300, true, false, ms / 2);
 	test_unique("fixed", universe_fixed(&rng, 8000, false, false), 0);
 	test_unique("fixed, many dead ones", universe_fixed(&rng, scaled(400) + 40, false, false), 500);
 	test_unique("general", universe_distinct(universe_general(&rng, 4000, true, false, 100)), 0);
 	test_unique("general, many dead ones", universe_distinct(universe_general(&rng, scaled(200) + 20, true, false, 20)), 300);
+	test_unique("fixed, many dead ones merged", merged(universe_fixed(&rng, scaled(400) + 40, false, false)), 500);
+	test_unique("general, many dead ones merged", merged(universe_distinct(universe_general(&rng, scaled(200) + 20, true, false, 20))), 300);
 	return tap_done();
 }

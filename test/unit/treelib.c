@@ -314,6 +314,7 @@ shared_make(const Universe *u, int fillfactor)
 	shared->layout = (uint8_t) u->layout;
 	shared->nulls_first = u->nulls_first;
 	shared->fillfactor = (uint8_t) fillfactor;
+	shared->merge = u->merge;
 	return shared;
 }
 

@@ -26,7 +26,8 @@ typedef struct Universe
 	NmLayout layout;
 	bool nulls_first;
 	bool heads;
-	bool fold; /* GENERAL: the comparator ignores case */
+	bool fold;	/* GENERAL: the comparator ignores case */
+	bool merge; /* trees over it store equal keys once */
 	int n;
 	NmItem *items; /* in order */
 	int *klass;	   /* equal keys have the same; ascending */

@@ -1,0 +1,175 @@
+/*-------------------------------------------------------------------------
+ *
+ * item.c
+ *	  Stored items of GENERAL pages: writing, copying, closing the gaps.
+ *
+ * IDENTIFICATION
+ *	  src/btree/item.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "btree/item.h"
+
+NM_RACY int
+nm_item_size(const NmPage *p, int item)
+{
+	NmRawItem raw;
+	const char *bytes;
+
+	if (!nm_item_raw(p, item, &raw, &bytes))
+		return 0;
+	return nm_item_prefix(p, item) + NM_ITEM_HDR + nm_raw_bytes(&raw);
+}
+
+NM_RACY NmPageNo
+nm_item_overflow(const NmPage *p, int item)
+{
+	NmRawItem raw;
+	const char *bytes;
+	NmPageNo no;
+
+	if ((p->flags & NM_PF_GENERAL) == 0 || (item < 0 && (p->flags & NM_PF_HIGH) == 0))
+		return NM_NO_PAGE;
+	if (!nm_item_raw(p, item, &raw, &bytes) || (raw.len & NM_LEN_OVERFLOW) == 0)
+		return NM_NO_PAGE;
+	memcpy(&no, bytes, sizeof(no));
+	return no;
+}
+
+/*
+ * An overflow page is immutable while an item names it, and it is retired by
+ * epoch, so inside the epoch section its bytes are right whenever the page
+ * that names it validates.
+ */
+NM_RACY bool
+nm_item_copy(const NmTree *tree, const NmPage *p, int item, NmKeyCopy *out)
+{
+	NmRawItem raw;
+	const char *bytes;
+	uint32_t len;
+
+	if (!nm_item_raw(p, item, &raw, &bytes))
+		return false;
+	len = raw.len & NM_LEN_MASK;
+	if (len > NM_MAX_KEY_SIZE)
+		return false;
+	if (raw.len & NM_LEN_OVERFLOW)
+	{
+		NmPageNo no;
+
+		if (bytes + sizeof(no) > (const char *) p + NM_BODY_END)
+			return false;
+		memcpy(&no, bytes, sizeof(no));
+		if (!nm_page_no_valid(tree, no))
+			return false;
+		bytes = nm_page(tree, no)->body;
+	}
+	else if (bytes + len > (const char *) p + NM_BODY_END)
+		return false;
+	nm_racy_copy(out->buf, bytes, len);
+	out->item.data = out->buf;
+	out->item.len = len;
+	out->item.isnull = false;
+	out->item.key = 0;
+	if (p->flags & NM_PF_HEADS)
+		out->item.head = item < 0 ? p->hk_head : nm_gn_heads(p)[item];
+	else
+		out->item.head = 0;
+	out->tid = nm_tid_make(raw.blk, raw.off);
+	return true;
+}
+
+NM_RACY bool
+nm_item_is(const NmPage *p, int item, const NmItem *key)
+{
+	NmRawItem raw;
+	const char *bytes;
+
+	if (!nm_item_raw(p, item, &raw, &bytes) || raw.len != key->len ||
+		bytes + raw.len > (const char *) p + NM_BODY_END)
+		return false;
+	return nm_racy_equal(bytes, key->data, raw.len);
+}
+
+bool
+nm_items_same(const NmPage *p, int a, int b)
+{
+	NmRawItem raw;
+	const char *bytes;
+	NmItem key;
+
+	if (!nm_item_raw(p, a, &raw, &bytes) || (raw.len & NM_LEN_OVERFLOW))
+		return false;
+	key.data = bytes;
+	key.len = raw.len;
+	return nm_item_is(p, b, &key);
+}
+
+void
+nm_item_write(NmPage *p, int off, int pre, const NmEntry *e)
+{
+	char *at = (char *) p + off;
+	NmRawItem raw;
+
+	if (pre)
+	{
+		memcpy(at, &e->child, sizeof(NmPageNo));
+		at += pre;
+	}
+	raw.blk = (uint32_t) (e->tid >> 16);
+	raw.off = (uint16_t) (e->tid & (NM_KILLED_BIT - 1)) | (e->killed ? NM_KILLED_BIT : 0);
+	raw.len = e->item ? (uint16_t) e->item->len : 0;
+	if (e->overflow)
+		raw.len |= NM_LEN_OVERFLOW;
+	memcpy(at, &raw, sizeof(raw));
+	at += NM_ITEM_HDR;
+	if (e->overflow)
+		memcpy(at, &e->overflow, sizeof(NmPageNo));
+	else if (raw.len)
+		memcpy(at, e->item->data, raw.len);
+}
+
+/* Rewrite the items without the garbage between them. */
+void
+nm_items_compact(NmPage *p)
+{
+	char copy[NM_PAGE_SIZE];
+	int lower = NM_BODY_END;
+	int items = nm_page_items(p);
+	uint16_t *slots = nm_gn_slots(p, items);
+	int pre = nm_gn_prefix(p);
+
+	memcpy(copy + p->lower, (char *) p + p->lower, NM_BODY_END - p->lower);
+	for (int i = -1; i < items; i++)
+	{
+		int off;
+		int size;
+		NmRawItem raw;
+
+		if (i < 0 && (p->flags & NM_PF_HIGH) == 0)
+			continue;
+		off = i < 0 ? (int) p->hk_off : slots[i];
+		memcpy(&raw, copy + off + (i < 0 ? 0 : pre), sizeof(raw));
+		size = (i < 0 ? 0 : pre) + NM_ITEM_HDR + nm_raw_bytes(&raw);
+		lower -= size;
+		memcpy((char *) p + lower, copy + off, size);
+		if (i < 0)
+			p->hk_off = lower;
+		else
+			slots[i] = (uint16_t) lower;
+	}
+	p->lower = (uint16_t) lower;
+	p->garbage = 0;
+}
+
+int
+nm_item_allocate(NmPage *p, int bytes, int front)
+{
+	if (nm_page_gap(p) < bytes + front)
+	{
+		NM_ASSERT(nm_page_gap(p) + p->garbage >= bytes + front);
+		nm_items_compact(p);
+	}
+	p->lower -= (uint16_t) bytes;
+	return p->lower;
+}
