@@ -87,30 +87,41 @@ nm_bound_from_copy(NmBound *bound, const NmKeyCopy *copy, uint64_t tid)
 	bound->tid = tid;
 }
 
-/* How far from the guess a key is looked for before the steps grow. */
-#define GUESS_STEP 16
+/* Half the window around the guess; wide enough for nearly all evenly spread keys. */
+#define GUESS_REACH 16
+
+/* First of the len keys from "at" on that is not below key; no branches that depend on the data. */
+NM_RACY static inline const int64_t *
+bisect(const int64_t *at, int len, int64_t key)
+{
+	while (len > 1)
+	{
+		int half = len / 2;
+
+		at = at[half - 1] < key ? at + half : at;
+		len -= half;
+	}
+	return at + (len == 1 && *at < key);
+}
 
 /*
  * First of keys[lo..end) that is not below key, or end.  The first look goes
  * where the key would be if keys were spread evenly between the ends, because
  * a leaf is seldom in the cache: evenly spread keys, such as row numbers and
  * hashes, then cost one miss after the header's, where bisecting costs one per
- * cache line on the way.  Uneven keys cost a few steps more than bisecting.
+ * cache line on the way.  Uneven keys cost two comparisons more than bisecting.
  */
-NM_RACY static inline int
-fixed_lower(const NmPage *p, int lo, int end, int64_t key)
+NM_RACY static inline __attribute__((always_inline)) int
+fixed_lower(const NmPage *p, bool leaf, int lo, int end, int64_t key)
 {
 	const int64_t *keys = nm_fx_keys(p);
-	const int64_t *at;
-	int len;
 
-	if (end - lo > 2 * GUESS_STEP)
+	if (end - lo > 4 * GUESS_REACH)
 	{
 		/* the high key lies beside the header and stands for the last key */
 		int64_t low = keys[lo];
 		int64_t high = (p->flags & (NM_PF_HIGH | NM_PF_HIGH_NULL)) == NM_PF_HIGH ? p->hk_key : keys[end - 1];
-		int guess = end - 1;
-		int step = GUESS_STEP;
+		int from = end - 2 * GUESS_REACH;
 
 		if (key <= low)
 			return lo;
@@ -119,54 +130,26 @@ fixed_lower(const NmPage *p, int lo, int end, int64_t key)
 			/* halves, so that they convert as signed numbers; high - low >= 2 */
 			double dist = (double) (int64_t) (((uint64_t) key - (uint64_t) low) >> 1);
 			double range = (double) (int64_t) (((uint64_t) high - (uint64_t) low) >> 1);
-			int there = lo + (int) (dist / range * (end - lo));
+			int there = lo + (int) (dist / range * (end - lo)) - GUESS_REACH;
 
-			guess = there < guess ? there : guess;
+			from = there < from ? there : from;
+			from = from > lo ? from : lo;
 		}
-		/* lines past the ends belong to the page, too */
-		__builtin_prefetch(&keys[guess]);
-		__builtin_prefetch(&keys[guess - 8]);
-		__builtin_prefetch(&keys[guess + 8]);
-		if (p->level == 0)
+		if (leaf)
 		{
-			__builtin_prefetch((const uint32_t *) (p->body + 8 * NM_LEAF_CAP) + guess);
-			__builtin_prefetch((const uint16_t *) (p->body + 12 * NM_LEAF_CAP) + guess);
+			__builtin_prefetch(&keys[from + 8]);
+			__builtin_prefetch(&keys[from + GUESS_REACH]);
+			__builtin_prefetch((const uint32_t *) (p->body + 8 * NM_LEAF_CAP) + from + GUESS_REACH);
+			__builtin_prefetch((const uint16_t *) (p->body + 12 * NM_LEAF_CAP) + from + GUESS_REACH);
 		}
-		if (keys[guess] < key)
-		{
-			lo = guess + 1; /* all before it are below */
-			while (lo + step < end && keys[lo + step] < key)
-			{
-				lo += step + 1;
-				step *= 2;
-			}
-			if (lo + step < end)
-				end = lo + step;
-		}
+		if (keys[from + 2 * GUESS_REACH - 1] < key)
+			lo = from + 2 * GUESS_REACH;
+		else if (keys[from] >= key)
+			end = from;
 		else
-		{
-			end = guess; /* from it on none is below */
-			while (end - step >= lo && keys[end - step] >= key)
-			{
-				end -= step;
-				step *= 2;
-			}
-			if (end - step >= lo)
-				lo = end - step + 1;
-		}
+			return (int) (bisect(keys + from, 2 * GUESS_REACH, key) - keys);
 	}
-
-	/* without branches that depend on the data */
-	at = keys + lo;
-	len = end - lo;
-	while (len > 1)
-	{
-		int half = len / 2;
-
-		at = at[half - 1] < key ? at + half : at;
-		len -= half;
-	}
-	return (int) (at - keys) + (len == 1 && *at < key);
+	return (int) (bisect(keys + lo, end - lo, key) - keys);
 }
 
 /*
@@ -205,12 +188,13 @@ fixed_ties(const NmPage *p, int lo, int end, const NmItem *item, uint64_t tid, b
  * FIXED page, plain bound: no comparator, no copies.  The first "from" entries
  * are known to be before the place, which is often near them.
  */
-NM_RACY static inline int
-fixed_search(const NmPage *p, const NmBound *bound, bool upper, int from)
+NM_RACY static inline __attribute__((always_inline)) int
+fixed_search(const NmPage *p, bool leaf, const NmBound *bound, bool upper, int from)
 {
 	const int64_t *keys = nm_fx_keys(p);
-	int n = p->n <= nm_fx_cap(p) ? p->n : nm_fx_cap(p);
-	int lo = p->level > 0 ? 1 : 0;
+	const int cap = leaf ? NM_LEAF_CAP : NM_INNER_CAP;
+	int n = p->n <= cap ? p->n : cap;
+	int lo = leaf ? 0 : 1;
 	int end = n;
 	int64_t key = bound->item.key;
 
@@ -230,18 +214,29 @@ fixed_search(const NmPage *p, const NmBound *bound, bool upper, int from)
 		else
 			end -= nn;
 	}
-	if (from > lo && from <= end)
-		lo = from;
-	/* a lookup of one key looks for its end at its start or right behind */
-	if (lo < end && keys[lo] < key)
+	if (from > 0)
 	{
-		lo++;
+		if (from > lo && from <= end)
+			lo = from;
+		/* a lookup of one key looks for its end at its start */
 		if (lo < end && keys[lo] < key)
-			lo = fixed_lower(p, lo, end, key);
+			lo = fixed_lower(p, leaf, lo + 1, end, key);
 	}
+	else
+		lo = fixed_lower(p, leaf, lo, end, key);
 	if (lo >= end || keys[lo] != key || (bound->tid == NM_TID_MIN && !upper))
 		return lo;
+	/* behind all equal entries: there is one, mostly */
+	if (bound->tid == NM_TID_MAX && (lo + 1 == end || keys[lo + 1] != key))
+		return lo + 1;
 	return fixed_ties(p, lo, end, &bound->item, bound->tid, upper);
+}
+
+NM_RACY static int __attribute__((noinline))
+fixed_page_search(const NmPage *p, const NmBound *bound, bool upper, int from)
+{
+	return p->level == 0 ? fixed_search(p, true, bound, upper, from)
+						 : fixed_search(p, false, bound, upper, from);
 }
 
 /* Entries whose head is below (or_equal: not above) the given one. */
@@ -342,7 +337,7 @@ nm_page_search(NmTree *tree, const NmPage *p, uint64_t version,
 {
 	if (tree->layout == NM_LAYOUT_FIXED && bound->cmp == NULL && !bound->infinite)
 	{
-		*count = fixed_search(p, bound, upper, from);
+		*count = fixed_page_search(p, bound, upper, from);
 		return nm_page_validate(p, version);
 	}
 	return compared_search(tree, p, version, bound, upper, from, count);
@@ -420,7 +415,7 @@ descend_fixed(NmTree *tree, const NmBound *bound, int level, bool want_idx, NmPo
 		return false;
 	while (at > level)
 	{
-		int idx = fixed_search(p, bound, true, 0) - 1;
+		int idx = fixed_search(p, false, bound, true, 0) - 1;
 		NmPage *child;
 		uint64_t child_version;
 
@@ -442,7 +437,7 @@ descend_fixed(NmTree *tree, const NmBound *bound, int level, bool want_idx, NmPo
 	pos->no = no;
 	pos->page = p;
 	pos->version = version;
-	pos->idx = want_idx ? fixed_search(p, bound, false, 0) : 0;
+	pos->idx = want_idx ? fixed_page_search(p, bound, false, 0) : 0;
 	return nm_page_validate(p, version);
 }
 
