@@ -164,15 +164,17 @@ tree_scan(void *session, int64_t from, int max, uint64_t *sum)
 	int have = 0;
 
 	nm_scan_init(&s->scan, &s->tree, NM_FORWARD, &lo, &hi);
-	while (have < max && nm_scan_next(&s->scan, &s->batch) == NM_OK)
+	for (;;)
 	{
-		int n = s->batch.n < max - have ? s->batch.n : max - have;
-
-		for (int i = 0; i < n; i++)
+		s->scan.most = max - have;
+		if (nm_scan_next(&s->scan, &s->batch) != NM_OK)
+			return have;
+		for (int i = 0; i < s->batch.n; i++)
 			*sum += s->batch.tids[i];
-		have += n;
+		have += s->batch.n;
+		if (have == max)
+			return have;
 	}
-	return have;
 }
 
 static void

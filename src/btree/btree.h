@@ -251,6 +251,7 @@ typedef struct NmScan
 	const NmBound *hi;
 	bool keys_wanted; /* GENERAL: copy key bytes into the batch */
 	bool with_killed; /* show killed entries too */
+	int most;		  /* entries wanted in a batch, 0 = what the leaf has */
 	/* private to the tree from here */
 	bool started;
 	bool done;
@@ -258,6 +259,7 @@ typedef struct NmScan
 	uint64_t hint_version;
 	uint64_t hint_tree; /* tree id it belongs to */
 	NmPageNo hint_next;
+	int hint_idx; /* entries of hint_next that are before the fence */
 	bool fence_valid;
 	NmItem fence; /* where the next leaf begins (or ends) */
 	uint64_t fence_tid;

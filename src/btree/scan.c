@@ -16,6 +16,10 @@
  */
 #include "btree/page.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 void
 nm_scan_init(NmScan *scan, NmTree *tree, NmDirection dir,
 			 const NmBound *lo, const NmBound *hi)
@@ -26,6 +30,7 @@ nm_scan_init(NmScan *scan, NmTree *tree, NmDirection dir,
 	scan->hi = hi;
 	scan->keys_wanted = true;
 	scan->with_killed = false;
+	scan->most = 0;
 	scan->started = false;
 	scan->done = false;
 	scan->hint_page = NM_NO_PAGE;
@@ -55,6 +60,32 @@ nm_scan_reposition(NmScan *scan, NmDirection dir, const NmItem *item, uint64_t t
 	set_fence(scan, item, dir == NM_FORWARD ? tid + 1 : tid);
 }
 
+/* TIDs from their parts, four at a time where the machine can. */
+NM_RACY static void
+join_tids(uint64_t *restrict tids, const uint32_t *restrict blk, const uint16_t *restrict off, int n)
+{
+	int i = 0;
+
+#if defined(__SSE2__) && !defined(NM_TSAN)
+	const __m128i zero = _mm_setzero_si128();
+	const __m128i mask = _mm_set1_epi16(NM_KILLED_BIT - 1);
+
+	for (; i + 4 <= n; i += 4)
+	{
+		__m128i b = _mm_loadu_si128((const __m128i *) (blk + i));
+		__m128i o = _mm_and_si128(_mm_loadl_epi64((const __m128i *) (off + i)), mask);
+
+		o = _mm_unpacklo_epi16(o, zero);
+		_mm_storeu_si128((__m128i *) (tids + i),
+						 _mm_or_si128(_mm_slli_epi64(_mm_unpacklo_epi32(b, zero), 16), _mm_unpacklo_epi32(o, zero)));
+		_mm_storeu_si128((__m128i *) (tids + i + 2),
+						 _mm_or_si128(_mm_slli_epi64(_mm_unpackhi_epi32(b, zero), 16), _mm_unpackhi_epi32(o, zero)));
+	}
+#endif
+	for (; i < n; i++)
+		tids[i] = nm_tid_make(blk[i], off[i]);
+}
+
 /* Copy the fixed arrays of entries [from, to) in scan order; racy. */
 NM_RACY static void
 copy_fixed(const NmPage *p, int from, int to, bool backward, bool with_killed, NmBatch *b)
@@ -67,6 +98,14 @@ copy_fixed(const NmPage *p, int from, int to, bool backward, bool with_killed, N
 	int n = 0;
 
 	b->null_from = b->null_to = 0;
+	if (!backward && !has_null && (!killed || with_killed))
+	{
+		/* all of them, as they lie */
+		b->n = to - from;
+		nm_racy_copy(b->keys, keys + from, (size_t) b->n * sizeof(int64_t));
+		join_tids(b->tids, blk + from, off + from, b->n);
+		return;
+	}
 	for (int k = 0; k < to - from; k++)
 	{
 		int i = backward ? to - 1 - k : from + k;
@@ -149,7 +188,8 @@ racy_is_leaf(const NmTree *tree, const NmPage *p, NmPageNo no)
 
 /*
  * Forward without a descent: the leaf read last has not changed since, so its
- * right link is still right, and every entry over there is past the fence.
+ * right link is still right, and every entry over there is past the fence.  Or
+ * that leaf itself has more: then hint_next is the same page.
  */
 static bool
 follow_hint(NmScan *scan, NmPos *pos)
@@ -169,7 +209,7 @@ follow_hint(NmScan *scan, NmPos *pos)
 		pos->no = scan->hint_next;
 		pos->page = nm_page(tree, pos->no);
 		pos->version = nm_page_read_begin(pos->page);
-		pos->idx = 0;
+		pos->idx = scan->hint_idx;
 		if (racy_is_leaf(tree, pos->page, pos->no) &&
 			nm_page_validate(pos->page, pos->version) &&
 			nm_page_validate(old, scan->hint_version))
@@ -195,6 +235,7 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 	int from,
 		to;
 	int cut = -1;
+	int left_out = -1; /* first entry beyond scan->most */
 	bool at_edge;
 	bool last;
 
@@ -231,11 +272,27 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 			return NM_STALE;
 	}
 
+	if (scan->most > 0 && to - from > scan->most)
+	{
+		if (backward)
+		{
+			from = to - scan->most;
+			left_out = from - 1;
+		}
+		else
+		{
+			to = from + scan->most;
+			left_out = to;
+		}
+	}
+
 	if (tree->layout == NM_LAYOUT_FIXED)
 		copy_fixed(pos->page, from, to, backward, scan->with_killed, batch);
 	else if (!copy_general(tree, pos->page, from, to, backward, scan->with_killed,
 						   scan->keys_wanted, batch, &cut))
 		return NM_STALE;
+	if (cut < 0)
+		cut = left_out;
 
 	if (cut >= 0)
 	{
@@ -246,7 +303,11 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 		if (!nm_page_validate(pos->page, pos->version))
 			return NM_STALE;
 		set_fence(scan, &edge.item, backward ? edge.tid + 1 : edge.tid);
-		scan->hint_page = NM_NO_PAGE;
+		scan->hint_page = backward ? NM_NO_PAGE : pos->no;
+		scan->hint_version = pos->version;
+		scan->hint_tree = tree->tree_id;
+		scan->hint_next = pos->no;
+		scan->hint_idx = cut;
 		scan->started = true;
 		return NM_OK;
 	}
@@ -264,6 +325,7 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 		scan->hint_version = pos->version;
 		scan->hint_tree = tree->tree_id;
 		scan->hint_next = right;
+		scan->hint_idx = 0;
 		/* nothing of the range is beyond the fence: spare the next visit */
 		if (backward ? (nm_copy_vs_bound(tree, next, scan->lo) <= 0) : (nm_copy_vs_bound(tree, next, scan->hi) >= 0))
 			scan->done = true;

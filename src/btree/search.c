@@ -98,7 +98,8 @@ bisect(const int64_t *at, int len, int64_t key)
 	{
 		int half = len / 2;
 
-		at = at[half - 1] < key ? at + half : at;
+		/* a mask, lest the compiler make a jump of it */
+		at += (size_t) half & -(size_t) (at[half - 1] < key);
 		len -= half;
 	}
 	return at + (len == 1 && *at < key);
@@ -139,6 +140,7 @@ fixed_lower(const NmPage *p, bool leaf, int lo, int end, int64_t key)
 		{
 			__builtin_prefetch(&keys[from + 8]);
 			__builtin_prefetch(&keys[from + GUESS_REACH]);
+			__builtin_prefetch(&keys[from + GUESS_REACH + 8]);
 			__builtin_prefetch((const uint32_t *) (p->body + 8 * NM_LEAF_CAP) + from + GUESS_REACH);
 			__builtin_prefetch((const uint16_t *) (p->body + 12 * NM_LEAF_CAP) + from + GUESS_REACH);
 		}
