@@ -65,6 +65,7 @@ typedef struct Slice
 	pthread_barrier_t start;
 	pthread_barrier_t end;
 	bool stop;
+	bool count; /* for callgrind */
 } Slice;
 
 typedef struct Worker
@@ -176,7 +177,11 @@ worker_main(void *arg)
 		c = slice->contender;
 		session = c->begin(w->trees[c == contenders[1]], w->number);
 		from = thread_ns();
+		if (slice->count)
+			CALLGRIND_START_INSTRUMENTATION;
 		run_ops(c, session, w);
+		if (slice->count)
+			CALLGRIND_STOP_INSTRUMENTATION;
 		w->cpu_ns = thread_ns() - from;
 		c->end(session);
 		pthread_barrier_wait(&slice->end);
@@ -235,6 +240,7 @@ run_cell(const Options *o, const Cell *cell, void *trees[2], uint64_t *next_numb
 	uint64_t inserted = 0;
 
 	memset(&slice, 0, sizeof(slice));
+	slice.count = o->count != NULL;
 	pthread_barrier_init(&slice.start, NULL, (unsigned) cell->threads + 1);
 	pthread_barrier_init(&slice.end, NULL, (unsigned) cell->threads + 1);
 	for (int t = 0; t < cell->threads; t++)
@@ -267,12 +273,8 @@ run_cell(const Options *o, const Cell *cell, void *trees[2], uint64_t *next_numb
 				continue;
 			slice.contender = contenders[which];
 			wall = nm_now_ns();
-			if (o->count)
-				CALLGRIND_START_INSTRUMENTATION;
 			pthread_barrier_wait(&slice.start);
 			pthread_barrier_wait(&slice.end);
-			if (o->count)
-				CALLGRIND_STOP_INSTRUMENTATION;
 			wall = nm_now_ns() - wall;
 			for (int t = 0; t < cell->threads; t++)
 			{

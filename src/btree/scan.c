@@ -334,6 +334,56 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 	return NM_OK;
 }
 
+/* Is the whole scan for one integer? */
+static inline bool
+one_key(const NmScan *scan)
+{
+	const NmBound *lo = scan->lo;
+	const NmBound *hi = scan->hi;
+
+	return scan->dir == NM_FORWARD && !scan->started && scan->most == 0 &&
+		   scan->tree->layout == NM_LAYOUT_FIXED && lo->item.key == hi->item.key &&
+		   lo->cmp == NULL && hi->cmp == NULL && (lo->infinite | hi->infinite) == 0 &&
+		   !lo->item.isnull && !hi->item.isnull && hi->tid == NM_TID_MAX;
+}
+
+/*
+ * All entries of one integer, of which most often there is one, into the batch
+ * without looking for their end first.  False: they go on in the next leaf, or
+ * there are NULLs here, or the page changed: read_leaf knows.
+ */
+NM_RACY static bool
+read_one_key(const NmScan *scan, const NmPos *pos, NmBatch *b)
+{
+	const NmPage *p = pos->page;
+	const int64_t *keys = nm_fx_keys(p);
+	const uint32_t *blk = (const uint32_t *) (p->body + 8 * NM_LEAF_CAP);
+	const uint16_t *off = (const uint16_t *) (p->body + 12 * NM_LEAF_CAP);
+	int64_t key = scan->lo->item.key;
+	int end = p->n < NM_LEAF_CAP ? p->n : NM_LEAF_CAP;
+	int i = pos->idx;
+	int n = 0;
+
+	if (p->nnull > 0)
+		return false;
+	b->leaf = pos->no;
+	b->lid = p->lid;
+	b->tree_id = scan->tree->tree_id;
+	b->removals = p->removals;
+	b->null_from = b->null_to = 0;
+	for (; i < end && keys[i] == key; i++)
+	{
+		if ((off[i] & NM_KILLED_BIT) && !scan->with_killed)
+			continue;
+		b->keys[n] = key;
+		b->tids[n++] = nm_tid_make(blk[i], off[i]);
+	}
+	if (i >= end && (p->flags & NM_PF_HIGH))
+		return false;
+	b->n = n;
+	return nm_page_validate(p, pos->version);
+}
+
 NmStatus
 nm_scan_next(NmScan *scan, NmBatch *batch)
 {
@@ -367,7 +417,14 @@ nm_scan_next(NmScan *scan, NmBatch *batch)
 				st = nm_descend(tree, start, 0, true, true, &pos, &low, &low_valid);
 			if (st != NM_OK)
 				return st;
+			if (one_key(scan) && read_one_key(scan, &pos, batch))
+			{
+				nm_epoch_exit(tree->pool);
+				scan->started = scan->done = true;
+				return batch->n > 0 ? NM_OK : NM_END;
+			}
 		}
+		batch->n = 0;
 		st = read_leaf(scan, &pos, &low, low_valid, batch);
 		nm_epoch_exit(tree->pool);
 		if (st == NM_STALE)
