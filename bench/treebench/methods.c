@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define MPOL_DEFAULT 0
 #define MPOL_BIND	 2
 #define MPOL_MF_MOVE (1 << 1)
 
@@ -131,7 +132,10 @@ move_list(Mover *m, const Method *method, size_t n, int node)
 		case MOVE_RELOCATE:
 			return 0;
 
+		case MOVE_STOCK_ONCE:
 		case MOVE_STOCK:
+			if (method->kind == MOVE_STOCK_ONCE)
+				n = distinct(m->pages, n);
 			for (size_t i = 0; i < n; i++)
 			{
 				m->nodes[i] = node;
@@ -174,6 +178,10 @@ move_list(Mover *m, const Method *method, size_t n, int node)
 
 		case MOVE_MBIND:
 			n = distinct(m->pages, n);
+			if (m->bound_from == NULL || (char *) m->pages[0] < m->bound_from)
+				m->bound_from = m->pages[0];
+			if ((char *) m->pages[n - 1] + 4096 > m->bound_to)
+				m->bound_to = (char *) m->pages[n - 1] + 4096;
 			for (size_t i = 0; i < n; i++)
 			{
 				unsigned long mask = 1UL << node;
@@ -183,4 +191,12 @@ move_list(Mover *m, const Method *method, size_t n, int node)
 			return there;
 	}
 	return 0;
+}
+
+void
+unbind(Mover *m)
+{
+	if (m->bound_from != NULL)
+		(void) syscall(SYS_mbind, m->bound_from, m->bound_to - m->bound_from, MPOL_DEFAULT, NULL, 0UL, 0);
+	m->bound_from = m->bound_to = NULL;
 }

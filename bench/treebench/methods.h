@@ -21,6 +21,7 @@ typedef enum MoveKind
 {
 	MOVE_NONE,		   /* lists are made, nothing is moved: the ceiling */
 	MOVE_STOCK,		   /* one move_pages(2) call, paper's list */
+	MOVE_STOCK_ONCE,   /* one move_pages call, each page once */
 	MOVE_STOCK_CLEAN,  /* the mover with move_pages, clean list */
 	MOVE_PER_PAGE,	   /* one move_pages call per page, each page once */
 	MOVE_MBIND,		   /* one mbind(2) per page, each page once */
@@ -49,7 +50,8 @@ typedef struct Mover
 	uint64_t *addrs;
 	NmMoveItem *items;
 	void *scratch;
-	size_t scratch_bytes;
+	char *bound_from; /* what mbind has split into mappings of their own */
+	char *bound_to;
 } Mover;
 
 extern void mover_init(Mover *m, const NmMoverCaps *caps, const NmTopology *topo);
@@ -63,5 +65,8 @@ extern void mover_reserve(Mover *m, size_t n);
  * the paper counts.
  */
 extern uint64_t move_list(Mover *m, const Method *method, size_t n, int node);
+
+/* Take mbind's policies back, which would make other methods slower. */
+extern void unbind(Mover *m);
 
 #endif /* TB_METHODS_H */

@@ -10,8 +10,9 @@
  * load" is the probability that an operation is a migration.  The same threads
  * do both, so time that a migration takes is lost to the queries.
  *
- * Every line of CSV is one slice: a method, a workload, a load.  Slices of all
- * methods follow each other in every run, in turned order every other run.
+ * Every line of CSV is one slice: a method, a workload, a load.  A slice is work,
+ * not time: every method gets the same draws of queries and migrations.  Slices
+ * of all methods follow each other in every run, in turned order every other run.
  * Pages that moved are counted by the kernel (pgmigrate_success), not by
  * statuses; both are printed.
  *
@@ -47,7 +48,7 @@ typedef struct Options
 	const char *workloads;
 	uint64_t entries;
 	int threads;
-	int slice_ms;
+	int moves; /* per thread and slice */
 	int runs;
 	int cells;
 	double loads[8];
@@ -61,7 +62,8 @@ typedef struct Tree
 {
 	const Contender *contender;
 	void *tree;
-	uint64_t moves; /* cells moved so far; atomic */
+	uint64_t moves;	  /* cells moved so far; atomic */
+	uint64_t unmoved; /* of the method that moves none */
 	bool placed;
 } Tree;
 
@@ -83,7 +85,6 @@ typedef struct Worker
 	int number;
 	Mover mover;
 	TbOp *ring;
-	uint64_t at;
 	uint64_t inserted;
 	Counts c;
 } Worker;
@@ -97,7 +98,7 @@ static struct
 	Tree *tree;
 	const Method *method;
 	double load;
-	uint64_t deadline_ns;
+	uint64_t seed;
 } slice;
 
 static Options opt;
@@ -168,7 +169,8 @@ static void
 migrate_cell(Worker *w, void *session)
 {
 	Tree *t = slice.tree;
-	uint64_t move = __atomic_fetch_add(&t->moves, 1, __ATOMIC_RELAXED);
+	bool none = slice.method->kind == MOVE_NONE;
+	uint64_t move = __atomic_fetch_add(none ? &t->unmoved : &t->moves, 1, __ATOMIC_RELAXED);
 	int cell = (int) (move % (uint64_t) opt.cells);
 	/* the trees start out as the first configuration has it */
 	int node = cell_node(cell, move / (uint64_t) opt.cells % 2 == 0);
@@ -222,12 +224,14 @@ run_slice(Worker *w)
 {
 	const Contender *c = slice.tree->contender;
 	void *session = c->begin(slice.tree->tree, w->number);
-	uint64_t random = (uint64_t) w->number * 7919 + w->at;
+	/* the same draws for every method */
+	uint64_t random = slice.seed + (uint64_t) w->number;
 	uint64_t limit = (uint64_t) (slice.load * 4294967296.0);
-	uint64_t now = ticks();
+	uint64_t now;
 
 	memset(&w->c, 0, sizeof(w->c));
-	for (;;)
+	now = ticks();
+	while (w->c.migrations < (uint64_t) opt.moves)
 	{
 		uint64_t before = now;
 
@@ -236,16 +240,12 @@ run_slice(Worker *w)
 			migrate_cell(w, session);
 			now = ticks();
 			w->c.ticks_moving += now - before;
-			if (nm_now_ns() >= slice.deadline_ns)
-				break;
 			continue;
 		}
-		query(w, c, session, &w->ring[w->at++ % RING]);
+		query(w, c, session, &w->ring[tb_random(&random) % RING]);
 		now = ticks();
 		w->c.hist[bucket(now - before)]++;
 		w->c.queries++;
-		if (w->c.queries % 32 == 0 && nm_now_ns() >= slice.deadline_ns)
-			break;
 	}
 	c->end(session);
 }
@@ -283,6 +283,35 @@ kernel_migrated(void)
 	{
 		if (strcmp(name, "pgmigrate_success") == 0)
 			found = n;
+	}
+	if (f != NULL)
+		fclose(f);
+	return found;
+}
+
+/* Requests to other CPUs to flush their TLBs, all CPUs together. */
+static uint64_t
+shootdowns(void)
+{
+	FILE *f = fopen("/proc/interrupts", "r");
+	char line[4096];
+	uint64_t found = 0;
+
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+	{
+		char *p = strstr(line, "TLB:");
+		char *end;
+
+		if (p == NULL)
+			continue;
+		for (p += 4;; p = end)
+		{
+			uint64_t n = strtoull(p, &end, 10);
+
+			if (end == p)
+				break;
+			found += n;
+		}
 	}
 	if (f != NULL)
 		fclose(f);
@@ -333,20 +362,24 @@ run_method(Tree *t, const Method *method, char workload, double load, int run)
 	uint64_t hist[HIST] = {0};
 	Counts sum = {0};
 	uint64_t migrated = kernel_migrated();
-	uint64_t from = nm_now_ns();
-	uint64_t from_ticks = ticks();
+	uint64_t flushed = shootdowns();
+	uint64_t from;
+	uint64_t from_ticks;
 	double ns;
 	double tick_ns;
 
 	slice.tree = t;
 	slice.method = method;
 	slice.load = load;
-	slice.deadline_ns = from + (uint64_t) opt.slice_ms * 1000000;
+	slice.seed = (uint64_t) workload << 40 | (uint64_t) run << 20 | (uint64_t) (load * 1000);
+	from = nm_now_ns();
+	from_ticks = ticks();
 	pthread_barrier_wait(&slice.start);
 	pthread_barrier_wait(&slice.end);
 	ns = (double) (nm_now_ns() - from);
 	tick_ns = ns / (double) (ticks() - from_ticks);
 	migrated = kernel_migrated() - migrated;
+	flushed = shootdowns() - flushed;
 	for (int i = 0; i < opt.threads; i++)
 	{
 		const Counts *c = &workers[i].c;
@@ -359,12 +392,13 @@ run_method(Tree *t, const Method *method, char workload, double load, int run)
 		sum.ticks_moving += c->ticks_moving;
 		for (int b = 0; b < HIST; b++)
 			hist[b] += c->hist[b];
+		unbind(&workers[i].mover);
 	}
-	printf("%s,%c,%g,%d,%s,%.0f,%llu,%llu,%llu,%llu,%llu,%.3f,%.0f,%.0f,%.0f\n", t->contender->name, workload, load,
+	printf("%s,%c,%g,%d,%s,%.0f,%llu,%llu,%llu,%llu,%llu,%llu,%.3f,%.0f,%.0f,%.0f\n", t->contender->name, workload, load,
 		   run, method->name, ns, (unsigned long long) sum.queries, (unsigned long long) sum.migrations,
 		   (unsigned long long) sum.listed, (unsigned long long) sum.reported,
 		   (unsigned long long) (method->kind == MOVE_RELOCATE ? sum.relocated : migrated),
-		   (double) sum.ticks_moving * tick_ns / ns / opt.threads,
+		   (unsigned long long) flushed, (double) sum.ticks_moving * tick_ns / ns / opt.threads,
 		   (double) percentile(hist, sum.queries, 0.5) * tick_ns,
 		   (double) percentile(hist, sum.queries, 0.99) * tick_ns,
 		   (double) percentile(hist, sum.queries, 1.0 - 1e-9) * tick_ns);
@@ -407,6 +441,7 @@ choose_methods(Method *methods, const Contender *contender)
 		for (int mode = 0; mode < 3; mode++)
 			add(methods, &n, "", MOVE_PAGES2, (NmMode) mode, 64);
 	}
+	add(methods, &n, "move_pages each page once", MOVE_STOCK_ONCE, 0, 0);
 	add(methods, &n, "move_pages clean list", MOVE_STOCK_CLEAN, NM_MODE_ASYNC, 0);
 	if (caps.move_pages2)
 		add(methods, &n, "move_pages2 clean list", MOVE_PAGES2_CLEAN, NM_MODE_ASYNC, 64);
@@ -427,6 +462,7 @@ open_tree(Tree *t, const Contender *contender, bool relocates)
 	t->contender = contender;
 	t->tree = contender->open(room, MAX_THREADS, relocates ? nnodes : 1, nodes);
 	t->moves = 0;
+	t->unmoved = 0;
 	session = contender->begin(t->tree, 0);
 	for (uint64_t i = 0; i < opt.entries; i++)
 	{
@@ -518,7 +554,7 @@ usage(void)
 		  "  --loads 0.01,0.25,0.5\n"
 		  "  --entries N         loaded entries (500000)\n"
 		  "  --threads N         (CPUs)\n"
-		  "  --slice MS          length of a slice (200)\n"
+		  "  --moves N           cells that a thread moves in a slice (50)\n"
 		  "  --runs N            slices per cell (5)\n"
 		  "  --cells N           (256)\n"
 		  "  --sweep MODES       instead of the methods: move_pages2 with batches of 32 to\n"
@@ -531,10 +567,10 @@ static void
 parse(int argc, char **argv)
 {
 	static const struct option known[] = {
-		{"trees", required_argument, NULL, 'T'}, {"workloads", required_argument, NULL, 'w'}, {"loads", required_argument, NULL, 'l'}, {"entries", required_argument, NULL, 'n'}, {"threads", required_argument, NULL, 't'}, {"slice", required_argument, NULL, 's'}, {"runs", required_argument, NULL, 'r'}, {"cells", required_argument, NULL, 'c'}, {"sweep", required_argument, NULL, 'S'}, {NULL, 0, NULL, 0}};
+		{"trees", required_argument, NULL, 'T'}, {"workloads", required_argument, NULL, 'w'}, {"loads", required_argument, NULL, 'l'}, {"entries", required_argument, NULL, 'n'}, {"threads", required_argument, NULL, 't'}, {"moves", required_argument, NULL, 'm'}, {"runs", required_argument, NULL, 'r'}, {"cells", required_argument, NULL, 'c'}, {"sweep", required_argument, NULL, 'S'}, {NULL, 0, NULL, 0}};
 	int c;
 
-	opt = (Options){.trees = "numa,olc", .workloads = "CAE", .entries = 500000, .threads = (int) sysconf(_SC_NPROCESSORS_ONLN), .slice_ms = 200, .runs = 5, .cells = 256, .loads = {0.01, 0.25, 0.5}, .nloads = 3};
+	opt = (Options){.trees = "numa,olc", .workloads = "CAE", .entries = 500000, .threads = (int) sysconf(_SC_NPROCESSORS_ONLN), .moves = 50, .runs = 5, .cells = 256, .loads = {0.01, 0.25, 0.5}, .nloads = 3};
 	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1)
 	{
 		switch (c)
@@ -556,8 +592,8 @@ parse(int argc, char **argv)
 			case 't':
 				opt.threads = atoi(optarg);
 				break;
-			case 's':
-				opt.slice_ms = atoi(optarg);
+			case 'm':
+				opt.moves = atoi(optarg);
 				break;
 			case 'r':
 				opt.runs = atoi(optarg);
@@ -573,8 +609,13 @@ parse(int argc, char **argv)
 				usage();
 		}
 	}
+	for (int i = 0; i < opt.nloads; i++)
+	{
+		if (!(opt.loads[i] > 0 && opt.loads[i] <= 1))
+			usage();
+	}
 	if (optind < argc || opt.entries < 1000 || opt.entries > 100000000 || opt.threads < 1 || opt.threads > MAX_THREADS ||
-		opt.slice_ms < 1 || opt.runs < 1 || opt.cells < 1 || opt.cells > 65536 || opt.nloads < 1 || opt.modes < 0 || opt.modes > 3)
+		opt.moves < 1 || opt.runs < 1 || opt.cells < 1 || opt.cells > 65536 || opt.nloads < 1 || opt.modes < 0 || opt.modes > 3)
 		usage();
 }
 
@@ -611,7 +652,7 @@ main(int argc, char **argv)
 			give_up("no thread");
 	}
 
-	printf("tree,workload,load,run,method,ns,queries,cells,listed,reported,moved,moving,p50_ns,p99_ns,max_ns\n");
+	printf("tree,workload,load,run,method,ns,queries,cells,listed,reported,moved,shootdowns,moving,p50_ns,p99_ns,max_ns\n");
 	if (strstr(opt.trees, "numa") != NULL)
 		run_tree(&contender_numa);
 	if (strstr(opt.trees, "olc") != NULL)
