@@ -100,8 +100,15 @@ copy_fixed(const NmPage *p, int from, int to, bool backward, bool with_killed, N
 	b->null_from = b->null_to = 0;
 	if (!backward && !has_null && (!killed || with_killed))
 	{
-		/* all of them, as they lie */
+		/* all of them, as they lie; the three arrays come side by side */
 		b->n = to - from;
+		for (int i = from; i < to; i += 16)
+		{
+			__builtin_prefetch(&blk[i]);
+			__builtin_prefetch(&off[i]);
+			__builtin_prefetch(&keys[i]);
+			__builtin_prefetch(&keys[i + 8]);
+		}
 		nm_racy_copy(b->keys, keys + from, (size_t) b->n * sizeof(int64_t));
 		join_tids(b->tids, blk + from, off + from, b->n);
 		return;
