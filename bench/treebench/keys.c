@@ -59,10 +59,11 @@ tb_key(TbKeys kind, uint64_t number)
 
 	/*
 	 * 1,024 clusters; inside one, each power of two of distance from its start
-	 * holds as many keys as the next, so density halves again and again.
+	 * holds as many keys as the next, so density halves again and again.  The
+	 * number at the end keeps keys apart, since only one tree allows equal ones.
 	 */
-	low = h & ((UINT64_C(1) << 40) - 1);
-	return (int64_t) ((h >> 52 & 1023) << 50 | low >> (h >> 42 & 1023) % 24);
+	low = (h & ((UINT64_C(1) << 29) - 1)) >> (h >> 32 & 1023) % 20;
+	return (int64_t) ((h >> 52 & 1023) << 53 | low << 24 | (number & 0xFFFFFF));
 }
 
 bool

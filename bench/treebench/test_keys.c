@@ -93,10 +93,10 @@ test_skewed(void)
 	/* inside a cluster half, a quarter, ... of its width have as many keys each */
 	for (uint64_t i = 0; i < 100000; i++)
 	{
-		uint64_t low = (uint64_t) tb_key(TB_KEYS_SKEWED, i) & ((UINT64_C(1) << 50) - 1);
+		uint64_t low = (uint64_t) tb_key(TB_KEYS_SKEWED, i) & ((UINT64_C(1) << 53) - 1);
 
 		for (int b = 0; b < 3; b++)
-			below[b] += low < UINT64_C(1) << (24 + 4 * b);
+			below[b] += low < UINT64_C(1) << (37 + 4 * b);
 	}
 	ok(below[0] < below[1] && below[1] < below[2] && below[0] > 20000, "skewed keys: %d, %d, %d of 100,000 are in the first 2^-16, 2^-12, 2^-8 of a cluster",
 	   below[0], below[1], below[2]);

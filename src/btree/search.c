@@ -90,19 +90,26 @@ nm_bound_from_copy(NmBound *bound, const NmKeyCopy *copy, uint64_t tid)
 /* Half the window around the guess; wide enough for nearly all evenly spread keys. */
 #define GUESS_REACH 16
 
-/* First of the len keys from "at" on that is not below key; no branches that depend on the data. */
+/* First of the len keys from "at" on that is not below key. */
 NM_RACY static inline const int64_t *
 bisect(const int64_t *at, int len, int64_t key)
 {
-	while (len > 1)
-	{
-		int half = len / 2;
+	/*
+	 * With jumps: a processor that guesses the way fetches ahead, which waiting
+	 * for each comparison would forbid.
+	 */
+	const int64_t *end = at + len;
 
-		/* a mask, lest the compiler make a jump of it */
-		at += (size_t) half & -(size_t) (at[half - 1] < key);
-		len -= half;
+	while (at < end)
+	{
+		const int64_t *mid = at + (end - at) / 2;
+
+		if (*mid < key)
+			at = mid + 1;
+		else
+			end = mid;
 	}
-	return at + (len == 1 && *at < key);
+	return at;
 }
 
 /*
