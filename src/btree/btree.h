@@ -273,6 +273,7 @@ typedef struct NmScan
 	const NmBound *hi;
 	bool keys_wanted; /* GENERAL: copy key bytes into the batch */
 	bool with_killed; /* show killed entries too */
+	int most;		  /* entries wanted in a batch, 0 = what the leaf has */
 
 	/*
 	 * Called with the lock id of every leaf that the scan reads, before it is
@@ -294,6 +295,7 @@ typedef struct NmScan
 	uint64_t leaf_tree;
 	int leaf_misses; /* ranges in a row that began elsewhere */
 	int leaf_skip;	 /* ranges not to look for there */
+	int hint_idx;	 /* entries of hint_next that are before the fence */
 	bool fence_valid;
 	NmItem fence; /* where the next leaf begins (or ends) */
 	uint64_t fence_tid;
@@ -323,6 +325,7 @@ typedef struct NmScanPosition
 	uint32_t len;
 	NmPageNo hint_page;
 	NmPageNo hint_next;
+	int hint_idx;
 	uint64_t hint_version;
 	uint64_t hint_tree;
 	int64_t key;

@@ -51,7 +51,7 @@ typedef struct NmPage
 	uint16_t nulls_first; /* FIXED: the NULLs are at the low end */
 	uint16_t nruns;		  /* RUNS */
 	uint32_t tid_base;	  /* RUNS, not WIDE: TIDs' blocks count from here */
-	uint32_t origin; /* leaf: lock id that places of its range had before
+	uint32_t origin;	  /* leaf: lock id that places of its range had before
 					  * and whose locks may still be needed; 0 = none
 					  * (README, section 13) */
 	/* high key */
@@ -258,8 +258,36 @@ nm_page_no_valid(const NmTree *tree, NmPageNo no)
 /* ---- version lock (version.c) ---- */
 #define NM_LOCKED UINT64_C(1)
 
-extern uint64_t nm_page_read_begin(const NmPage *p);
-extern bool nm_page_validate(const NmPage *p, uint64_t version);
+/* ThreadSanitizer knows no fences; on its platforms loads are ordered anyway. */
+#ifdef NM_TSAN
+#define NM_FENCE_ACQUIRE() __asm__ __volatile__("" :: \
+													: "memory")
+#define NM_FENCE_RELEASE() __asm__ __volatile__("" :: \
+													: "memory")
+#else
+#define NM_FENCE_ACQUIRE() __atomic_thread_fence(__ATOMIC_ACQUIRE)
+#define NM_FENCE_RELEASE() __atomic_thread_fence(__ATOMIC_RELEASE)
+#endif
+
+extern uint64_t nm_page_wait(const NmPage *p);
+
+/* Version of a page that is not locked; waits while it is. */
+static inline uint64_t
+nm_page_read_begin(const NmPage *p)
+{
+	uint64_t v = __atomic_load_n(&p->version, __ATOMIC_ACQUIRE);
+
+	return nm_likely((v & NM_LOCKED) == 0) ? v : nm_page_wait(p);
+}
+
+/* Has nothing changed since that version was read? */
+static inline bool
+nm_page_validate(const NmPage *p, uint64_t version)
+{
+	NM_FENCE_ACQUIRE();
+	return __atomic_load_n(&p->version, __ATOMIC_ACQUIRE) == version;
+}
+
 extern bool nm_page_upgrade(NmPage *p, uint64_t version);
 extern void nm_page_lock(NmPage *p);
 extern void nm_page_unlock(NmPage *p);

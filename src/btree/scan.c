@@ -16,6 +16,10 @@
  */
 #include "btree/runs.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 void
 nm_scan_init(NmScan *scan, NmTree *tree, NmDirection dir,
 			 const NmBound *lo, const NmBound *hi)
@@ -26,6 +30,7 @@ nm_scan_init(NmScan *scan, NmTree *tree, NmDirection dir,
 	scan->hi = hi;
 	scan->keys_wanted = true;
 	scan->with_killed = false;
+	scan->most = 0;
 	scan->lock_leaf = NULL;
 	scan->locked_lid = 0;
 	scan->started = false;
@@ -80,6 +85,7 @@ nm_scan_export(const NmScan *scan, NmScanPosition *pos)
 		pos->hint_next = scan->hint_next;
 		pos->hint_version = scan->hint_version;
 		pos->hint_tree = scan->hint_tree;
+		pos->hint_idx = scan->hint_idx;
 	}
 	pos->len = 0;
 	if (!scan->fence_valid)
@@ -106,6 +112,7 @@ nm_scan_import(NmScan *scan, const NmScanPosition *pos)
 		scan->hint_next = pos->hint_next;
 		scan->hint_version = pos->hint_version;
 		scan->hint_tree = pos->hint_tree;
+		scan->hint_idx = pos->hint_idx;
 	}
 	/* before the first leaf, and after the last, there is none */
 	if (pos->started && !pos->done)
@@ -114,6 +121,32 @@ nm_scan_import(NmScan *scan, const NmScanPosition *pos)
 
 		set_fence(scan, &fence, pos->tid);
 	}
+}
+
+/* TIDs from their parts, four at a time where the machine can. */
+NM_RACY static void
+join_tids(uint64_t *restrict tids, const uint32_t *restrict blk, const uint16_t *restrict off, int n)
+{
+	int i = 0;
+
+#if defined(__SSE2__) && !defined(NM_TSAN)
+	const __m128i zero = _mm_setzero_si128();
+	const __m128i mask = _mm_set1_epi16(NM_KILLED_BIT - 1);
+
+	for (; i + 4 <= n; i += 4)
+	{
+		__m128i b = _mm_loadu_si128((const __m128i *) (blk + i));
+		__m128i o = _mm_and_si128(_mm_loadl_epi64((const __m128i *) (off + i)), mask);
+
+		o = _mm_unpacklo_epi16(o, zero);
+		_mm_storeu_si128((__m128i *) (tids + i),
+						 _mm_or_si128(_mm_slli_epi64(_mm_unpacklo_epi32(b, zero), 16), _mm_unpacklo_epi32(o, zero)));
+		_mm_storeu_si128((__m128i *) (tids + i + 2),
+						 _mm_or_si128(_mm_slli_epi64(_mm_unpackhi_epi32(b, zero), 16), _mm_unpackhi_epi32(o, zero)));
+	}
+#endif
+	for (; i < n; i++)
+		tids[i] = nm_tid_make(blk[i], off[i]);
 }
 
 /* Copy the fixed arrays of entries [from, to) in scan order; racy. */
@@ -130,6 +163,21 @@ copy_fixed(const NmPage *p, int from, int to, bool backward, bool with_killed, N
 	b->null_from = b->null_to = 0;
 	from = nm_clamp(from, NM_LEAF_CAP);
 	to = nm_clamp(to, NM_LEAF_CAP);
+	if (!backward && !has_null && (!killed || with_killed))
+	{
+		/* all of them, as they lie; the three arrays come side by side */
+		b->n = to - from;
+		for (int i = from; i < to; i += 16)
+		{
+			__builtin_prefetch(&blk[i]);
+			__builtin_prefetch(&off[i]);
+			__builtin_prefetch(&keys[i]);
+			__builtin_prefetch(&keys[i + 8]);
+		}
+		nm_racy_copy(b->keys, keys + from, (size_t) b->n * sizeof(int64_t));
+		join_tids(b->tids, blk + from, off + from, b->n);
+		return;
+	}
 	for (int k = 0; k < to - from; k++)
 	{
 		int i = backward ? to - 1 - k : from + k;
@@ -312,7 +360,8 @@ leaf_is_locked(NmScan *scan, const NmPos *pos)
 
 /*
  * Forward without a descent: the leaf read last has not changed since, so its
- * right link is still right, and every entry over there is past the fence.
+ * right link is still right, and every entry over there is past the fence.  Or
+ * that leaf itself has more: then hint_next is the same page.
  */
 static bool
 follow_hint(NmScan *scan, NmPos *pos)
@@ -332,7 +381,7 @@ follow_hint(NmScan *scan, NmPos *pos)
 		pos->no = scan->hint_next;
 		pos->page = nm_page(tree, pos->no);
 		pos->version = nm_page_read_begin(pos->page);
-		pos->idx = 0;
+		pos->idx = scan->hint_idx;
 		if (racy_is_leaf(tree, pos->page, pos->no) &&
 			nm_page_validate(pos->page, pos->version) &&
 			nm_page_validate(old, scan->hint_version))
@@ -412,6 +461,7 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 	int from,
 		to;
 	int cut = -1;
+	int left_out = -1; /* first entry beyond scan->most */
 	bool at_edge;
 	bool last;
 
@@ -450,6 +500,20 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 			return NM_STALE;
 	}
 
+	if (scan->most > 0 && to - from > scan->most)
+	{
+		if (backward)
+		{
+			from = to - scan->most;
+			left_out = from - 1;
+		}
+		else
+		{
+			to = from + scan->most;
+			left_out = to;
+		}
+	}
+
 	if (nm_unlikely(flags & NM_PF_RUNS))
 	{
 		if (!copy_runs(tree, pos->page, from, to, backward, scan->with_killed,
@@ -461,6 +525,8 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 	else if (!copy_general(tree, pos->page, from, to, backward, scan->with_killed,
 						   scan->keys_wanted, batch, &cut))
 		return NM_STALE;
+	if (cut < 0)
+		cut = left_out;
 
 	if (cut >= 0)
 	{
@@ -471,7 +537,11 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 		if (!nm_page_validate(pos->page, pos->version))
 			return NM_STALE;
 		set_fence(scan, &edge.item, backward ? edge.tid + 1 : edge.tid);
-		scan->hint_page = NM_NO_PAGE;
+		scan->hint_page = backward ? NM_NO_PAGE : pos->no;
+		scan->hint_version = pos->version;
+		scan->hint_tree = tree->tree_id;
+		scan->hint_next = pos->no;
+		scan->hint_idx = cut;
 		scan->started = true;
 		return NM_OK;
 	}
@@ -492,12 +562,68 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 		scan->hint_version = pos->version;
 		scan->hint_tree = tree->tree_id;
 		scan->hint_next = right;
+		scan->hint_idx = 0;
 		/* nothing of the range is beyond the fence: spare the next visit */
 		if (backward ? (nm_copy_vs_bound(tree, next, scan->lo) <= 0) : (nm_copy_vs_bound(tree, next, scan->hi) >= 0))
 			scan->done = true;
 	}
 	scan->started = true;
 	return NM_OK;
+}
+
+/* Is the whole scan for one integer? */
+static inline bool
+one_key(const NmScan *scan)
+{
+	const NmBound *lo = scan->lo;
+	const NmBound *hi = scan->hi;
+
+	return scan->dir == NM_FORWARD && !scan->started && scan->most == 0 &&
+		   scan->tree->layout == NM_LAYOUT_FIXED && lo->item.key == hi->item.key &&
+		   lo->cmp == NULL && hi->cmp == NULL && (lo->infinite | hi->infinite) == 0 &&
+		   !lo->item.isnull && !hi->item.isnull && hi->tid == NM_TID_MAX;
+}
+
+/*
+ * All entries of one integer, of which most often there is one, into the batch
+ * without looking for their end first.  False: they go on in the next leaf, or
+ * there are NULLs here, or the page changed: read_leaf knows.
+ */
+NM_RACY static bool
+read_one_key(NmScan *scan, const NmPos *pos, NmBatch *b)
+{
+	const NmPage *p = pos->page;
+	const int64_t *keys = nm_fx_keys(p);
+	const uint32_t *blk = (const uint32_t *) (p->body + 8 * NM_LEAF_CAP);
+	const uint16_t *off = (const uint16_t *) (p->body + 12 * NM_LEAF_CAP);
+	int64_t key = scan->lo->item.key;
+	int end = p->n < NM_LEAF_CAP ? p->n : NM_LEAF_CAP;
+	int i = pos->idx;
+	int n = 0;
+
+	if (p->nnull > 0 || (nm_page_flags(p) & NM_PF_RUNS))
+		return false;
+	b->leaf = pos->no;
+	b->lid = p->lid;
+	b->tree_id = scan->tree->tree_id;
+	b->removals = p->removals;
+	b->null_from = b->null_to = 0;
+	for (; i < end && keys[i] == key; i++)
+	{
+		if ((off[i] & NM_KILLED_BIT) && !scan->with_killed)
+			continue;
+		b->keys[n] = key;
+		b->tids[n++] = nm_tid_make(blk[i], off[i]);
+	}
+	if (i >= end && (p->flags & NM_PF_HIGH))
+		return false;
+	b->n = n;
+	if (!nm_page_validate(p, pos->version))
+		return false;
+	scan->leaf_page = pos->no;
+	scan->leaf_version = pos->version;
+	scan->leaf_tree = scan->tree->tree_id;
+	return true;
 }
 
 NmStatus
@@ -538,6 +664,13 @@ nm_scan_next(NmScan *scan, NmBatch *batch)
 		}
 		if (scan->lock_leaf != NULL && !leaf_is_locked(scan, &pos))
 			continue;
+		if (one_key(scan) && read_one_key(scan, &pos, batch))
+		{
+			nm_epoch_exit(tree->pool);
+			scan->started = scan->done = true;
+			return batch->n > 0 ? NM_OK : NM_END;
+		}
+		batch->n = 0;
 		st = read_leaf(scan, &pos, hinted ? NULL : &low, low_valid, batch);
 		nm_epoch_exit(tree->pool);
 		if (st == NM_STALE)

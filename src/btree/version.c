@@ -19,17 +19,6 @@
 static __thread NmPage *held[NM_MAX_HELD];
 static __thread int nheld = 0;
 
-/* ThreadSanitizer knows no fences; on its platforms loads are ordered anyway. */
-#ifdef NM_TSAN
-#define NM_FENCE_ACQUIRE() __asm__ __volatile__("" :: \
-													: "memory")
-#define NM_FENCE_RELEASE() __asm__ __volatile__("" :: \
-													: "memory")
-#else
-#define NM_FENCE_ACQUIRE() __atomic_thread_fence(__ATOMIC_ACQUIRE)
-#define NM_FENCE_RELEASE() __atomic_thread_fence(__ATOMIC_RELEASE)
-#endif
-
 /* Spin a little, then sleep, longer each time up to a millisecond. */
 static void
 wait_a_little(int *round)
@@ -48,27 +37,20 @@ wait_a_little(int *round)
 	}
 }
 
-/* Version of a page that is not locked; waits while it is. */
+/* The rest of nm_page_read_begin: the page was locked a moment ago. */
 uint64_t
-nm_page_read_begin(const NmPage *p)
+nm_page_wait(const NmPage *p)
 {
-	uint64_t v = __atomic_load_n(&p->version, __ATOMIC_ACQUIRE);
 	int round = 0;
 
-	while (nm_unlikely(v & NM_LOCKED))
+	for (;;)
 	{
-		wait_a_little(&round);
-		v = __atomic_load_n(&p->version, __ATOMIC_ACQUIRE);
-	}
-	return v;
-}
+		uint64_t v = __atomic_load_n(&p->version, __ATOMIC_ACQUIRE);
 
-/* Has nothing changed since that version was read? */
-bool
-nm_page_validate(const NmPage *p, uint64_t version)
-{
-	NM_FENCE_ACQUIRE();
-	return __atomic_load_n(&p->version, __ATOMIC_ACQUIRE) == version;
+		if ((v & NM_LOCKED) == 0)
+			return v;
+		wait_a_little(&round);
+	}
 }
 
 static void

@@ -357,7 +357,10 @@ do_scan(Test *t)
 
 		if (placed && rng_below(&rng, 3) == 0)
 			scan_hop(&scan);
+		scan.most = rng_below(&rng, 3) == 0 ? 1 + (int) rng_below(&rng, 40) : 0;
 		st = nm_scan_next(&scan, &b);
+		if (st == NM_OK && scan.most > 0 && b.n > scan.most)
+			fault("scan: a batch of %d, wanted were %d", b.n, scan.most);
 		from = model_place(t, &lo);
 		to = model_place(t, &hi);
 		if (to < from)

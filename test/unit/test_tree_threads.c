@@ -116,6 +116,7 @@ lookup(World *w, NmTree *tree, NmBatch *b, int i, Rng *r)
 
 	hi.tid++;
 	nm_scan_init(&scan, tree, rng_below(r, 2) ? NM_FORWARD : NM_BACKWARD, &lo, &hi);
+	scan.most = rng_below(r, 3) == 0 ? 1 + (int) rng_below(r, 100) : 0;
 	st = nm_scan_next(&scan, b);
 	if (st != NM_OK && st != NM_END)
 		fault("lookup: %s", status_name(st));
@@ -235,6 +236,7 @@ scanner_loop(World *w, NmTree *tree, NmBatch *b, Rng *r)
 			hi.tid = tid_of(to);
 		}
 		nm_scan_init(&scan, tree, dir, &lo, &hi);
+		scan.most = rng_below(r, 3) == 0 ? 1 + (int) rng_below(r, 100) : 0;
 		scan.with_killed = rng_below(r, 4) == 0;
 		while ((st = nm_scan_next(&scan, b)) == NM_OK)
 		{
