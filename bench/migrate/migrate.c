@@ -40,7 +40,7 @@
 #define GONE		77	/* a status the kernel never gives */
 
 enum method { OLD, NEW, METHODS };
-enum list { FRIENDLY, HALF, ALTERNATE, PINNED, ABSENT, HALF_PINNED, SPARSE };
+enum list { FRIENDLY, HALF, ALTERNATE, PINNED, ABSENT, HALF_PINNED, LISTS };
 
 struct bench_case {
 	const char *group;
@@ -48,6 +48,8 @@ struct bench_case {
 	int mappers;		/* 0: private memory */
 	unsigned int call;	/* entries of one call */
 	unsigned int batch;	/* of move_pages2() */
+	unsigned int stride;	/* distance of the pages in pages; 0: 1 */
+	unsigned int share;	/* other processes touch one page of so many */
 };
 
 static const struct bench_case cases[] = {
@@ -62,7 +64,11 @@ static const struct bench_case cases[] = {
 	{ "lists", PINNED, 4, 2048, 32 },
 	{ "lists", ABSENT, 4, 2048, 32 },
 	{ "lists", HALF_PINNED, 4, 2048, 32 },
-	{ "density", SPARSE, 64, 2048, 32 },
+	{ "density", FRIENDLY, 64, 512, 32, 512, 1 },
+	{ "density", FRIENDLY, 64, 512, 32, 128, 1 },
+	{ "density", FRIENDLY, 64, 512, 32, 64, 1 },
+	{ "density", FRIENDLY, 64, 512, 32, 16, 1 },
+	{ "density", FRIENDLY, 64, 512, 32, 1, 5 },
 	{ "calls", FRIENDLY, 4, 1, 32 },
 	{ "calls", FRIENDLY, 4, 16, 32 },
 	{ "calls", FRIENDLY, 4, 128, 32 },
@@ -76,17 +82,17 @@ static const struct bench_case cases[] = {
 	{ "batches", FRIENDLY, 16, 2048, 4096 },
 };
 
-static const char *const list_name[] = {
+static const char *const list_name[LISTS] = {
 	"friendly", "half there", "alternating", "1 % pinned", "1 % absent",
-	"half there, 1 % pinned", "1 page of 64",
+	"half there, 1 % pinned",
 };
 
 static long number;
-static unsigned int nr_pages = 2048;
+static unsigned int all_pages = 2048, nr_pages;	/* of the case */
 static int rounds = 5;
 
 static char *memory;		/* nr_pages * stride pages */
-static unsigned int stride;
+static unsigned int stride, share;
 static pid_t mapper[MAX_MAPPERS];
 static int nr_mappers, go[2], ready[2];
 static int pin[2 * (MAX_PAGES / 100 + 1)], nr_pins;
@@ -122,12 +128,15 @@ static long read_number(const char *path)
 	return n;
 }
 
-/* Touch every page that the case uses, as a writer if these are the first */
-static void touch(bool first)
+/*
+ * Touch the pages of the case, one of every @step from @from on; as a writer
+ * if these are the first.
+ */
+static void touch(bool first, unsigned int from, unsigned int step)
 {
 	unsigned int i;
 
-	for (i = 0; i < nr_pages; i++) {
+	for (i = from; i < nr_pages; i += step) {
 		volatile uint64_t *p = (void *)(memory + (size_t)i * stride * PAGE);
 
 		if (first)
@@ -152,11 +161,11 @@ static void start_mappers(int n)
 			continue;
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(go[1]);
-		touch(false);
+		touch(false, i % share, share);
 		if (write(ready[1], &c, 1) != 1 || read(go[0], &c, 1) < 0)
 			_exit(2);
 		/* Contents after all moves */
-		touch(false);
+		touch(false, 0, 1);
 		_exit(0);
 	}
 	for (i = 0; i < n; i++)
@@ -188,7 +197,10 @@ static void set_up(const struct bench_case *c)
 	int fd = -1;
 	unsigned int i;
 
-	stride = c->list == SPARSE ? 64 : 1;
+	stride = c->stride ? c->stride : 1;
+	/* Each page far from the next takes a page table of each process */
+	nr_pages = stride > 1 && all_pages > 512 ? 512 : all_pages;
+	share = c->share ? c->share : 1;
 	len = (size_t)nr_pages * stride * PAGE;
 	if (c->mappers) {
 		fd = memfd_create("bench", 0);
@@ -202,7 +214,7 @@ static void set_up(const struct bench_case *c)
 	if (fd >= 0)
 		close(fd);
 	madvise(memory, len, MADV_NOHUGEPAGE);
-	touch(true);
+	touch(true, 0, 1);
 	if (c->mappers > 1)
 		start_mappers(c->mappers - 1);
 
@@ -358,8 +370,8 @@ static void run(const struct bench_case *c)
 				one_round(c, m, r & 1, r < 0 ? 0 : r, &o[m]);
 	tear_down();
 
-	printf("%-8s %-22s %4d %5u %5u", c->group, list_name[c->list], c->mappers,
-	       c->call, c->batch);
+	printf("%-8s %-22s %4d %4u %5u %5u %5u", c->group, list_name[c->list],
+	       c->mappers, share, stride, c->call, c->batch);
 	for (m = OLD; m < METHODS; m++) {
 		if (m == NEW && number < 0) {
 			printf("        -           -     -");
@@ -386,12 +398,12 @@ int main(int argc, char **argv)
 		if (opt == 'r')
 			rounds = atoi(optarg);
 		else if (opt == 'n')
-			nr_pages = atoi(optarg);
+			all_pages = atoi(optarg);
 		else
 			return 2;
 	}
-	if (rounds < 1 || rounds > MAX_ROUNDS || nr_pages < 200 ||
-	    nr_pages > MAX_PAGES) {
+	if (rounds < 1 || rounds > MAX_ROUNDS || all_pages < 200 ||
+	    all_pages > MAX_PAGES) {
 		fprintf(stderr, "1 to %d rounds, 200 to %d pages\n", MAX_ROUNDS,
 			MAX_PAGES);
 		return 2;
@@ -401,8 +413,8 @@ int main(int argc, char **argv)
 	    MOVE_PAGES2_ABI_MAGIC)
 		number = -1;
 
-	printf("%-8s %-22s %4s %5s %5s %9s %-11s %5s %9s %-11s %5s %6s\n", "group",
-	       "list", "maps", "call", "batch", "old ns", "moved", "wrong",
+	printf("%-8s %-22s %4s %4s %5s %5s %5s %9s %-11s %5s %9s %-11s %5s %6s\n", "group",
+	       "list", "maps", "1of", "apart", "call", "batch", "old ns", "moved", "wrong",
 	       "new ns", "moved", "wrong", "ratio");
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		bool wanted = optind == argc;
