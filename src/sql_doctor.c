@@ -219,6 +219,12 @@ check_cap_sys_nice(Finding *f)
 	f->ok = nm_get_caps()->cap_sys_nice;
 	if (f->ok)
 		appendStringInfoString(&f->detail, "held: pages that several processes use can be moved");
+	else if (nm_get_caps()->owner_rule)
+	{
+		/* Shared memory's owner is the user that the server runs as */
+		f->ok = true;
+		appendStringInfoString(&f->detail, "not held, but vm.move_pages2_owner lets the server move its shared memory");
+	}
 	else
 	{
 		appendStringInfoString(&f->detail, "not held: shared buffers that more than one process uses can't be moved; tree pages can");

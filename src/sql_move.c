@@ -105,7 +105,7 @@ nm_move_begin(NmMoveOptions *opt, const char *what, bool mode_given, NmMode mode
 	opt->engine = engine;
 	opt->mode = mode;
 	opt->batch = batch;
-	opt->all_mappers = caps->cap_sys_nice;
+	opt->all_mappers = caps->cap_sys_nice || caps->owner_rule;
 	opt->tick = move_tick;
 }
 

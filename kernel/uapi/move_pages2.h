@@ -52,6 +52,12 @@
  * NO_RECLAIM: if the target node has no free page, do not reclaim or compact
  * memory there; the entry gets -ENOMEM.
  *
+ * OWNER: also move a page that other processes map if it belongs to a file that
+ * the caller owns (by fsuid), mapped shared, opened for writing, in a mapping
+ * that may be made writable. Needs no capability, but the sysctl
+ * vm.move_pages2_owner must be 1, or the call fails with -EPERM. A page that
+ * doesn't fulfil this gets -EACCES as without the flag.
+ *
  * HANDSHAKE: do nothing and return MOVE_PAGES2_ABI_MAGIC. All other
  * arguments must be zero, or the call fails with -EINVAL.
  */
@@ -59,6 +65,7 @@
 #define MOVE_PAGES2_PAGE_CACHE		(1U << 1)
 #define MOVE_PAGES2_NO_DRAIN		(1U << 2)
 #define MOVE_PAGES2_NO_RECLAIM		(1U << 3)
+#define MOVE_PAGES2_OWNER		(1U << 4)
 #define MOVE_PAGES2_HANDSHAKE		(1U << 31)
 
 /*
@@ -102,8 +109,8 @@
  * Status of an entry:
  *	>= 0	 the node that holds the page now
  *	-ENOENT  no page there (with PAGE_CACHE: nor in the file's page cache)
- *	-EACCES  mapped by others too and MOVE_ALL not given, or the wanted
- *		 node is outside the cpuset of the process
+ *	-EACCES  mapped by others too and neither MOVE_ALL nor OWNER allow it,
+ *		 or the wanted node is outside the cpuset of the process
  *	-ENODEV  the wanted node does not exist or has no memory
  *	-EBUSY	 somebody holds a reference to the page (it is pinned, for
  *		 instance for I/O), or it could not be isolated

@@ -198,7 +198,7 @@ move_items(int to, NmPolicyParams *params, bool mostly_there, int64 *budget, NmM
 	opt.engine = nm_effective_engine();
 	opt.mode = nm_effective_mode(true);
 	opt.batch = nm_effective_batch();
-	opt.all_mappers = caps->cap_sys_nice;
+	opt.all_mappers = caps->cap_sys_nice || caps->owner_rule;
 	opt.page_size = page_size;
 	opt.hugetlb = hugetlb;
 	/* stock move_pages is slow on lists with pages that are there already */

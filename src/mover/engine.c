@@ -75,6 +75,8 @@ chunk_move_pages2(MoveWork *w, size_t n, int target)
 
 	if (opt->all_mappers && w->caps->cap_sys_nice)
 		flags |= NM_MP2_MOVE_ALL;
+	else if (opt->all_mappers && w->caps->owner_rule)
+		flags |= NM_MP2_OWNER;
 	if (mode == NM_MODE_ASYNC)
 		flags |= NM_MP2_NO_DRAIN; /* a background mover comes back anyway */
 
@@ -105,6 +107,12 @@ chunk_move_pages2(MoveWork *w, size_t n, int target)
 
 			r = nm_sys->move_pages2(w->caps->move_pages2_number, &args, sizeof(args), flags);
 			w->stats->calls++;
+			if (r == -EPERM && (flags & NM_MP2_OWNER))
+			{
+				/* The rule was switched off since we asked */
+				flags &= ~NM_MP2_OWNER;
+				continue;
+			}
 			if (r == 0 || r == -EINTR)
 			{
 				if (++idle < MAX_IDLE)

@@ -57,6 +57,7 @@ typedef struct NmMoverCaps
 	long move_pages2_number;  /* system call number, -1 */
 	uint64_t move_pages2_abi; /* ABI version from sysfs, 0 */
 	bool cap_sys_nice;		  /* effective: may move pages others map */
+	bool owner_rule;		  /* vm.move_pages2_owner: those of own files, too */
 	bool mbind;				  /* permitted */
 	int mbind_errno;
 	bool get_mempolicy; /* permitted */
@@ -88,7 +89,7 @@ typedef struct NmMoveOptions
 	NmEngine engine; /* chosen, not AUTO */
 	NmMode mode;
 	int batch;		  /* 0 = default; move_pages: pages per call */
-	bool all_mappers; /* MPOL_MF_MOVE_ALL: needs cap_sys_nice */
+	bool all_mappers; /* pages others map, too: by cap_sys_nice or owner_rule */
 	size_t page_size; /* real page size behind the addresses: 4096
 								 * or a huge page's */
 	bool hugetlb;	  /* mincore sees only the caller's table: take

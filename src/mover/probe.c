@@ -162,6 +162,19 @@ nm_mover_probe(NmMoverCaps *caps, const char *root)
 												 NM_MP2_MOVE_ALL) >= 0;
 	}
 
+	/* The rule for a file's owner: EINVAL if unknown, EPERM if switched off */
+	if (caps->move_pages2)
+	{
+		uint64_t addr = (uint64_t) (uintptr_t) page;
+		NmMp2Args args = {
+			.pages = (uint64_t) (uintptr_t) &addr,
+			.status = (uint64_t) (uintptr_t) &status,
+			.nr_pages = 1};
+
+		caps->owner_rule = nm_sys->move_pages2(caps->move_pages2_number, &args, sizeof(args),
+											   NM_MP2_OWNER) >= 0;
+	}
+
 	r = nm_sys->mbind(page, caps->os_page_size);
 	caps->mbind = r == 0;
 	caps->mbind_errno = r < 0 ? (int) -r : 0;

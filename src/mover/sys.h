@@ -30,6 +30,7 @@
 #define NM_MP2_MOVE_ALL	  (1U << 0)
 #define NM_MP2_PAGE_CACHE (1U << 1)
 #define NM_MP2_NO_DRAIN	  (1U << 2)
+#define NM_MP2_OWNER	  (1U << 4)
 #define NM_MP2_HANDSHAKE  (1U << 31)
 
 typedef struct NmMp2Args

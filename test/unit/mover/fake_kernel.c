@@ -79,6 +79,7 @@ fake_caps(NmMoverCaps *caps, bool move_pages2)
 	caps->move_pages2 = move_pages2;
 	caps->move_pages2_number = move_pages2 ? fake.expected_number : -1;
 	caps->cap_sys_nice = fake.cap_sys_nice;
+	caps->owner_rule = fake.owner_rule && move_pages2;
 	caps->os_page_size = 4096;
 }
 
@@ -266,6 +267,8 @@ fake_move_pages2(long number, NmMp2Args *args, size_t size, unsigned int flags)
 		return -EINVAL;
 	if ((flags & NM_MP2_MOVE_ALL) && !fake.cap_sys_nice)
 		return -EPERM;
+	if ((flags & NM_MP2_OWNER) && (!fake.owner_rule || fake.owner_off))
+		return -EPERM;
 	if (fake.eintr_left > 0)
 	{
 		fake.eintr_left--;
@@ -308,7 +311,7 @@ fake_move_pages2(long number, NmMp2Args *args, size_t size, unsigned int flags)
 			st = page->node;
 		else if (!fake.online[nodes[i]])
 			st = -ENODEV;
-		else if (!fake.in_cpuset[nodes[i]] || (page->shared && !(flags & NM_MP2_MOVE_ALL)))
+		else if (!fake.in_cpuset[nodes[i]] || (page->shared && !(flags & NM_MP2_MOVE_ALL) && !(page->own && (flags & NM_MP2_OWNER))))
 			st = -EACCES;
 		else if (page->stuck)
 			st = -EBUSY;

@@ -34,6 +34,7 @@ typedef struct FakePage
 	int again;	   /* move_pages2 says EAGAIN that many times */
 	int node;
 	int tries; /* migrations attempted */
+	bool own;  /* of a file of ours */
 } FakePage;
 
 typedef struct FakeKernel
@@ -43,6 +44,8 @@ typedef struct FakeKernel
 	bool hugetlb;	 /* any move clears everybody's "mine" */
 	bool old_efault; /* EFAULT for unmapped entries (before 6.12) */
 	bool cap_sys_nice;
+	bool owner_rule;			/* vm.move_pages2_owner, as the probe saw it */
+	bool owner_off;				/* and switched off since */
 	int free_pages[FAKE_NODES]; /* -1 = plenty */
 	bool online[FAKE_NODES];
 	bool in_cpuset[FAKE_NODES];

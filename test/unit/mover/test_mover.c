@@ -50,6 +50,7 @@ move(size_t n)
 {
 	fake_topology(&topo);
 	caps.cap_sys_nice = fake.cap_sys_nice;
+	caps.owner_rule = fake.owner_rule;
 	scratch_for(n);
 	return nm_move(&caps, &topo, items, n, &opt, &stats, scratch);
 }
@@ -347,6 +348,46 @@ shared_without_capability(void)
 		CHECK_INT(items[i].status, -EACCES);
 }
 BOTH(shared_without_capability)
+
+/* Without the capability, the owner's rule moves the pages of own files. */
+static void
+shared_by_owner_rule(void)
+{
+	fake.cap_sys_nice = false;
+	fake.owner_rule = true;
+	for (int i = 0; i < 300; i++)
+	{
+		fake.page[i].shared = true;
+		fake.page[i].own = i % 3 != 0;
+		item(i, i, 1);
+	}
+	CHECK(move(300));
+	if (opt.engine == NM_ENGINE_MOVE_PAGES2)
+	{
+		CHECK_INT(stats.moved, 200);
+		CHECK_INT(stats.denied, 100);
+	}
+	else
+		CHECK_INT(stats.denied, 300);
+}
+BOTH(shared_by_owner_rule)
+
+/* It may be switched off at any time: then what needs no rule still moves. */
+static void
+owner_rule_switched_off(void)
+{
+	fake.cap_sys_nice = false;
+	fake.owner_rule = fake.owner_off = true;
+	for (int i = 0; i < 300; i++)
+	{
+		fake.page[i].shared = fake.page[i].own = i % 3 == 0;
+		item(i, i, 1);
+	}
+	CHECK(move(300));
+	CHECK_INT(stats.moved, 200);
+	CHECK_INT(stats.denied, 100);
+}
+BOTH(owner_rule_switched_off)
 
 static void
 shared_with_capability(void)
@@ -895,6 +936,8 @@ main(void)
 	RUN_BOTH(unfriendly_list);
 	RUN_BOTH(all_pinned);
 	RUN_BOTH(shared_without_capability);
+	RUN_BOTH(shared_by_owner_rule);
+	RUN_BOTH(owner_rule_switched_off);
 	RUN_BOTH(shared_with_capability);
 	RUN_BOTH(all_mappers_off);
 	RUN_BOTH(target_full);
