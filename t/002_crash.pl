@@ -59,7 +59,7 @@ my $open = $node->background_psql('postgres', on_error_stop => 0);
 $open->query(q(BEGIN; INSERT INTO t SELECT g, 'lost ' || g FROM generate_series(20001, 21000) g; DELETE FROM t WHERE id < 100; TRUNCATE ul;));
 $node->safe_psql('postgres', q(INSERT INTO t SELECT g, 'kept ' || g FROM generate_series(30001, 31000) g; DELETE FROM t WHERE id BETWEEN 500 AND 600));
 $node->stop('immediate');
-$open->{run}->finish;
+end_session($open);
 $node->start;
 is(by_seq($node, 'SELECT count(*) FROM t'), 10000 + 1000 - 101, 'the heap is as committed');
 all_same('after an immediate stop');
@@ -75,7 +75,7 @@ foreach my $round (1 .. 3)
 	foreach (1 .. 5) { $s->{run}->pump_nb; sleep(0.1 * $round); }
 	my $before = time;
 	is(kill('KILL', $pid), 1, "round $round: killed a backend that inserts");
-	$s->{run}->finish;
+	end_session($s);
 	wait_back();
 	my $new = wait_worker($node, $worker);
 	ok($new ne '', "round $round: the worker is back");
@@ -95,7 +95,7 @@ $b->{stdin} .= "CREATE INDEX t_slow ON t USING numa_btree (slow(id));\n";
 $b->{run}->pump_nb;
 sleep(0.5);
 is(kill('KILL', $bpid), 1, 'killed a backend that builds an index');
-$b->{run}->finish;
+end_session($b);
 wait_back();
 is($node->safe_psql('postgres', q(SELECT to_regclass('t_slow') IS NULL)), 't', 'the killed index is not there');
 all_same('after a killed build');

@@ -98,7 +98,7 @@ $s->query('SET enable_seqscan = off; BEGIN; DECLARE c CURSOR FOR SELECT id FROM 
 my $start = time;
 is($node->psql('postgres', 'DROP DATABASE copy_file_copy WITH (FORCE)'), 0, 'DROP DATABASE WITH (FORCE)');
 cmp_ok(time - $start, '<', 10, 'DROP DATABASE WITH (FORCE): in time');
-$s->{run}->finish;
+end_session($s);
 is($node->psql('postgres', "DROP DATABASE $_"), 0, "DROP DATABASE $_") foreach qw(copy_wal_log during);
 $node->stop;
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'nothing crashed');

@@ -13,7 +13,7 @@ my $node = new_node('main', conf => "max_prepared_transactions = 10\nnuma_migrat
 $node->safe_psql('postgres', q(
 CREATE EXTENSION numa_migrate;
 CREATE TABLE t (a int, n int);
-CREATE INDEX t_a ON t USING numa_btree (a);
+CREATE INDEX t_a ON t USING numa_btree (a) WITH (deduplicate_items = off);
 -- A row for range k unless there is one.
 CREATE FUNCTION put(k int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -66,7 +66,12 @@ my $unload = delete $scripts{'014_unload@1'};
 foreach my $run ('', ' and unload')
 {
 	my %now = map { $_ =~ s/^014/014$run/r =~ s/ and //r => $scripts{$_} } keys %scripts;
-	$now{'014_unload@1'} = $unload if $run;
+	if ($run)
+	{
+		$now{'014_unload@1'} = $unload;
+		# with equal keys stored once, too: there are fewer leaves then, and they seldom become empty
+		$node->safe_psql('postgres', 'ALTER INDEX t_a SET (deduplicate_items = on); REINDEX INDEX t_a');
+	}
 	$node->pgbench('--no-vacuum --client=12 --time=5 --max-tries=200', 0, [qr{actually processed}], [qr{^$}], "serializable transactions beside splits, VACUUM, relocation$run", \%now);
 	cmp_ok(by_seq($node, 'SELECT count(DISTINCT a / 10) FROM t WHERE n = 0'), '>', 50, 'many ranges have a row');
 	is(by_seq($node, 'SELECT count(*) FROM (SELECT a / 10 FROM t WHERE n = 0 GROUP BY 1 HAVING count(*) > 1) x'), '0', 'none has two');

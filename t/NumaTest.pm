@@ -10,7 +10,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(new_node by_index by_seq same_rows planned wait_planned check_all
-  worker_pid wait_worker committed fails_like);
+  worker_pid wait_worker committed fails_like
+  end_session);
 
 # A server with numa_migrate preloaded, small and quiet.
 sub new_node
@@ -82,6 +83,15 @@ SELECT count(numa.btree_check(c.oid::regclass, true) IS NULL)
 FROM pg_class c JOIN pg_am a ON a.oid = c.relam
 WHERE a.amname = 'numa_btree' AND c.relkind = 'i' AND NOT pg_is_other_temp_schema(c.relnamespace)));
 	ok($rc == 0 && $out > 0, "$what: btree_check") or diag("exit $rc, $out indexes\n$err");
+}
+
+# Wait for the end of a background psql whose backend is gone or about to go. What it had
+# still to send may meet a closed pipe, which is no fault of what is tested.
+sub end_session
+{
+	my ($session) = @_;
+	eval { $session->{run}->finish; 1 } or diag("psql ended by itself: $@");
+	return;
 }
 
 # Process ID of the background worker, '' if it does not run.
