@@ -29,6 +29,7 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(nm_sql_doctor);
 

@@ -24,6 +24,7 @@
 
 #include "sql_api.h"
 
+#include "access/htup_details.h"
 #include "access/relation.h"
 #include "funcapi.h"
 #include "miscadmin.h"

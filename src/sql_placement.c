@@ -27,6 +27,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/tuplestore.h"
 
 #if PG_VERSION_NUM >= 150000
 #include "common/pg_prng.h"

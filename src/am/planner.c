@@ -24,6 +24,7 @@
 #include "catalog/pg_statistic.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
 #include "optimizer/plancat.h"
 #include "parser/parsetree.h"
 #include "utils/index_selfuncs.h"
@@ -35,7 +36,11 @@
 /* What core's estimates for nbtree charge for a page, in cpu_operator_cost. */
 #define PAGE_CPU_MULTIPLIER 50.0
 
+#if PG_VERSION_NUM >= 190000
+static build_simple_rel_hook_type prev_build_simple_rel_hook = NULL;
+#else
 static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
+#endif
 
 static bool index_usable(IndexOptInfo *info, RelOptInfo *rel);
 static double pages_for(IndexOptInfo *info, Relation index, double tuples, int *height);
@@ -145,15 +150,13 @@ index_usable(IndexOptInfo *info, RelOptInfo *rel)
 	return true;
 }
 
+/* Take out what can't be used, and put in what the file does not tell. */
 static void
-nm_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
+filter_indexes(RelOptInfo *rel)
 {
 	List *keep = NIL;
 	bool changed = false;
 	ListCell *lc;
-
-	if (prev_get_relation_info_hook)
-		prev_get_relation_info_hook(root, relid, inhparent, rel);
 
 	foreach (lc, rel->indexlist)
 	{
@@ -172,11 +175,34 @@ nm_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *r
 		list_free(keep);
 }
 
+#if PG_VERSION_NUM >= 190000
+static void
+nm_build_simple_rel(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
+{
+	if (prev_build_simple_rel_hook)
+		prev_build_simple_rel_hook(root, rel, rte);
+	filter_indexes(rel);
+}
+#else
+static void
+nm_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
+{
+	if (prev_get_relation_info_hook)
+		prev_get_relation_info_hook(root, relid, inhparent, rel);
+	filter_indexes(rel);
+}
+#endif
+
 void
 nm_planner_install_hooks(void)
 {
+#if PG_VERSION_NUM >= 190000
+	prev_build_simple_rel_hook = build_simple_rel_hook;
+	build_simple_rel_hook = nm_build_simple_rel;
+#else
 	prev_get_relation_info_hook = get_relation_info_hook;
 	get_relation_info_hook = nm_get_relation_info;
+#endif
 }
 
 /*

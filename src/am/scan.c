@@ -571,9 +571,9 @@ nm_gettuple(IndexScanDesc scan, ScanDirection direction)
 				return false;
 			break;
 		case NM_AT_END:
-			if (dir == so->dir)
+			if (dir == so->dir || !start_scan(scan, dir))
 				return false;
-			/* FALLTHROUGH */
+			break;
 		case NM_AT_START:
 			if (!start_scan(scan, dir))
 				return false;

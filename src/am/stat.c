@@ -23,6 +23,7 @@
 #include "utils/builtins.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(nm_sql_btree_load);
 PG_FUNCTION_INFO_V1(nm_sql_btree_unload);

@@ -12,11 +12,13 @@
 
 #include "migrator/internal.h"
 
+#include "access/htup_details.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 #if PG_VERSION_NUM >= 160000
 #include "utils/relfilenumbermap.h"
 #define relation_of_storage(spc, rel) RelidByRelfilenumber(spc, rel)
