@@ -309,6 +309,9 @@ extern bool nm_keydesc_matches(const NmKeyDesc *desc, Relation index);
 
 /* Comparator of GENERAL keys; arg is the NmKeyDesc. */
 extern int nm_compare_items(void *arg, const NmItem *a, const NmItem *b);
+/* The same of index tuples, with sort support for each column of kind NM_ORDER_CALL. */
+extern int nm_compare_tuples(const NmKeyDesc *desc, IndexTuple a, IndexTuple b,
+							 struct SortSupportData *support);
 
 /*
  * Form an item from column values.  GENERAL: *tuple gets a palloc'd IndexTuple

@@ -31,6 +31,7 @@
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
 #include "utils/pg_locale.h"
+#include "utils/sortsupport.h"
 
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
@@ -365,16 +366,12 @@ nm_compare_column(const NmKeyDesc *desc, int attno, Datum a, Datum b)
 }
 
 /*
- * The tree's comparator of GENERAL keys: key columns in index order, NULLs
- * where the index wants them.
+ * Key columns in index order, NULLs where the index wants them.  support: how
+ * to compare the columns of kind NM_ORDER_CALL, or NULL: by their functions.
  */
-int
-nm_compare_items(void *arg, const NmItem *a, const NmItem *b)
+static inline int
+compare_tuples(const NmKeyDesc *desc, IndexTuple ta, IndexTuple tb, SortSupport support)
 {
-	const NmKeyDesc *desc = (const NmKeyDesc *) arg;
-	IndexTuple ta = (IndexTuple) a->data;
-	IndexTuple tb = (IndexTuple) b->data;
-
 	for (int i = 0; i < desc->nkeys; i++)
 	{
 		bool na;
@@ -390,6 +387,16 @@ nm_compare_items(void *arg, const NmItem *a, const NmItem *b)
 			r = (na == ((desc->indoption[i] & INDOPTION_NULLS_FIRST) != 0)) ? -1 : 1;
 			return r;
 		}
+		if (support != NULL && desc->column[i] == NM_ORDER_CALL)
+		{
+			/* these know about DESC */
+			r = support[i].abbrev_converter != NULL
+					? ApplySortAbbrevFullComparator(da, false, db, false, &support[i])
+					: ApplySortComparator(da, false, db, false, &support[i]);
+			if (r != 0)
+				return r;
+			continue;
+		}
 		r = nm_compare_column(desc, i + 1, da, db);
 		if (r != 0)
 		{
@@ -399,6 +406,19 @@ nm_compare_items(void *arg, const NmItem *a, const NmItem *b)
 		}
 	}
 	return 0;
+}
+
+/* The tree's comparator of GENERAL keys. */
+int
+nm_compare_items(void *arg, const NmItem *a, const NmItem *b)
+{
+	return compare_tuples((const NmKeyDesc *) arg, (IndexTuple) a->data, (IndexTuple) b->data, NULL);
+}
+
+int
+nm_compare_tuples(const NmKeyDesc *desc, IndexTuple a, IndexTuple b, SortSupport support)
+{
+	return compare_tuples(desc, a, b, support);
 }
 
 /* The first eight bytes, big-endian, short ones padded with zeros. */

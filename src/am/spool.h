@@ -91,7 +91,6 @@ struct NmSpool
 	/* GENERAL */
 	MemoryContext tuple_cxt; /* the index tuples in memory, nothing else */
 	bool heads;				 /* entry.key is a head of the tree's kind */
-	bool abbreviated;		 /* entry.key is an abbreviated key of column 1 */
 	int64 ntotal;			 /* tuples ever added, and when to look again ... */
 	int64 abbrev_next;		 /* ... whether abbreviating is worth it */
 	SortSupportData support[INDEX_MAX_KEYS];

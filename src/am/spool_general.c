@@ -42,7 +42,12 @@
 /* Words of the first column that are looked at one by one. */
 #define REFINE_MAX 32
 
-static int compare_columns(NmSpool *spool, IndexTuple a, IndexTuple b);
+/* Is entry.key an abbreviated key of column 1? */
+static inline bool
+is_abbreviated(const NmSpool *spool)
+{
+	return spool->support[0].abbrev_converter != NULL;
+}
 
 static inline int
 compare_tids(const NmSpoolEntry *a, const NmSpoolEntry *b)
@@ -66,7 +71,7 @@ compare_rest(NmSpool *spool, const NmSpoolEntry *a, IndexTuple ta,
 {
 	int r;
 
-	if (spool->abbreviated)
+	if (is_abbreviated(spool))
 	{
 		r = ApplySortComparator((Datum) a->key, (a->what & NM_WHAT_FLAG) != 0,
 								(Datum) b->key, (b->what & NM_WHAT_FLAG) != 0,
@@ -74,7 +79,7 @@ compare_rest(NmSpool *spool, const NmSpoolEntry *a, IndexTuple ta,
 		if (r != 0)
 			return r;
 	}
-	r = compare_columns(spool, ta, tb);
+	r = nm_compare_tuples(&spool->idx->desc, ta, tb, spool->support);
 	return r != 0 ? r : compare_tids(a, b);
 }
 
@@ -160,54 +165,12 @@ nm_spool_general_begin(NmSpool *spool)
 		}
 		ssup->ssup_reverse = (desc->indoption[i] & INDOPTION_DESC) != 0;
 	}
-	spool->abbreviated = spool->support[0].abbrev_converter != NULL;
 	spool->abbrev_next = 10;
 
 	spool->tuple_cxt = GenerationContextCreate(spool->cxt, "numa_btree spool tuples",
-#if PG_VERSION_NUM >= 150000
-											   ALLOCSET_DEFAULT_SIZES
-#else
-											   SLAB_DEFAULT_BLOCK_SIZE
-#endif
-	);
+											   ALLOCSET_DEFAULT_SIZES);
 	spool->maxentries = 1024;
 	spool->tuples = palloc(spool->maxentries * sizeof(NmSpoolTuple));
-}
-
-/* Key columns in index order, NULLs where the index wants them. */
-static int
-compare_columns(NmSpool *spool, IndexTuple a, IndexTuple b)
-{
-	const NmKeyDesc *desc = &spool->idx->desc;
-
-	for (int i = 0; i < desc->nkeys; i++)
-	{
-		bool na;
-		bool nb;
-		Datum da = index_getattr(a, i + 1, desc->tupdesc, &na);
-		Datum db = index_getattr(b, i + 1, desc->tupdesc, &nb);
-		int r;
-
-		if (na || nb)
-		{
-			if (na && nb)
-				continue;
-			return (na == ((desc->indoption[i] & INDOPTION_NULLS_FIRST) != 0)) ? -1 : 1;
-		}
-		if (desc->column[i] != NM_ORDER_CALL)
-		{
-			r = nm_compare_column(desc, i + 1, da, db);
-			if (desc->indoption[i] & INDOPTION_DESC)
-				r = (r < 0) - (r > 0);
-		}
-		else if (i == 0 && spool->abbreviated)
-			r = ApplySortAbbrevFullComparator(da, false, db, false, &spool->support[0]);
-		else
-			r = ApplySortComparator(da, false, db, false, &spool->support[i]);
-		if (r != 0)
-			return r;
-	}
-	return 0;
 }
 
 int
@@ -360,7 +323,7 @@ nm_spool_general_add(NmSpool *spool, Datum *values, bool *isnull, ItemPointer ti
 	t->entry.key = item.head;
 
 	spool->ntotal++;
-	if (spool->abbreviated && spool->ntotal >= spool->abbrev_next)
+	if (is_abbreviated(spool) && spool->ntotal >= spool->abbrev_next)
 	{
 		spool->abbrev_next *= 2;
 		if (ssup->abbrev_abort((int) Min(spool->ntotal, INT_MAX), ssup))
@@ -369,10 +332,9 @@ nm_spool_general_add(NmSpool *spool, Datum *values, bool *isnull, ItemPointer ti
 			ssup->abbrev_converter = NULL;
 			ssup->abbrev_abort = NULL;
 			ssup->abbrev_full_comparator = NULL;
-			spool->abbreviated = false;
 		}
 	}
-	if (spool->abbreviated && !isnull[0])
+	if (is_abbreviated(spool) && !isnull[0])
 	{
 		bool null;
 
