@@ -26,25 +26,15 @@
 #include <unistd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
-#include "move_pages2.h"
+#include "calls.h"
+#include "folios.h"
 
 #define MAX_PAGES	32768
 #define MAX_MAPPERS 256
 #define MAX_ROUNDS	32
-#define PAGE		4096
-#define MOVE_ALL	4  /* MPOL_MF_MOVE_ALL */
-#define GONE		77 /* a status the kernel never gives */
-
-enum method
-{
-	OLD,
-	NEW,
-	METHODS
-};
 enum list
 {
 	FRIENDLY,
@@ -65,6 +55,7 @@ struct bench_case
 	unsigned int batch;	 /* of move_pages2() */
 	unsigned int stride; /* distance of the pages in pages; 0: 1 */
 	unsigned int share;	 /* other processes touch one page of so many */
+	enum folio folio;	 /* with stride 0: one entry for each folio */
 };
 
 static const struct bench_case cases[] = {
@@ -95,6 +86,19 @@ static const struct bench_case cases[] = {
 	{"batches", FRIENDLY, 16, 2048, 128},
 	{"batches", FRIENDLY, 16, 2048, 512},
 	{"batches", FRIENDLY, 16, 2048, 4096},
+	{"folios", FRIENDLY, 0, 2048, 32, .folio = MTHP},
+	{"folios", FRIENDLY, 4, 2048, 32, .folio = MTHP},
+	{"folios", FRIENDLY, 64, 2048, 32, .folio = MTHP},
+	{"folios", FRIENDLY, 0, 2048, 32, .folio = THP},
+	{"folios", FRIENDLY, 1, 2048, 32, .folio = THP},
+	{"folios", FRIENDLY, 64, 2048, 32, .folio = THP},
+	{"folios", FRIENDLY, 0, 2048, 32, .folio = HUGETLB},
+	{"folios", FRIENDLY, 1, 2048, 32, .folio = HUGETLB},
+	{"folios", FRIENDLY, 64, 2048, 32, .folio = HUGETLB},
+	/* Each folio comes once for each of its pages */
+	{"repeats", FRIENDLY, 4, 2048, 32, 1, .folio = MTHP},
+	{"repeats", FRIENDLY, 4, 2048, 32, 1, .folio = THP},
+	{"repeats", FRIENDLY, 4, 2048, 32, 1, .folio = HUGETLB},
 };
 
 static const char *const list_name[LISTS] = {
@@ -106,12 +110,12 @@ static const char *const list_name[LISTS] = {
 	"half there, 1 % pinned",
 };
 
-static long number;
+static long number;								/* of move_pages2(), or -1 */
 static unsigned int all_pages = 2048, nr_pages; /* of the case */
 static int rounds = 5;
 
 static char *memory; /* nr_pages * stride pages */
-static unsigned int stride, share;
+static unsigned int stride, share, entry_pages;
 static pid_t mapper[MAX_MAPPERS];
 static int nr_mappers, go[2], ready[2];
 static int pin[2 * (MAX_PAGES / 100 + 1)], nr_pins;
@@ -120,54 +124,26 @@ static uint64_t addr[MAX_PAGES];
 static int target[MAX_PAGES], status[MAX_PAGES], was[MAX_PAGES], is[MAX_PAGES];
 static bool pinned[MAX_PAGES], absent[MAX_PAGES];
 
-static void
-die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static uint64_t
-now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
-
-static long
-read_number(const char *path)
-{
-	FILE *f = fopen(path, "r");
-	long n = -1;
-
-	if (f)
-	{
-		if (fscanf(f, "%ld", &n) != 1)
-			n = -1;
-		fclose(f);
-	}
-	return n;
-}
-
 /*
  * Touch the pages of the case, one of every @step from @from on; as a writer
- * if these are the first.
+ * if these are the first. Of a folio that has one entry, all of its pages.
  */
 static void
 touch(bool first, unsigned int from, unsigned int step)
 {
-	unsigned int i;
+	unsigned int i, k;
 
 	for (i = from; i < nr_pages; i += step)
 	{
-		volatile uint64_t *p = (void *) (memory + (size_t) i * stride * PAGE);
+		for (k = 0; k < entry_pages; k++)
+		{
+			volatile uint64_t *p = (void *) (memory + ((size_t) i * stride + k) * PAGE);
 
-		if (first)
-			*p = i;
-		else if (*p != i)
-			exit(3);
+			if (first)
+				*p = i;
+			else if (*p != i)
+				exit(3);
+		}
 	}
 }
 
@@ -220,33 +196,55 @@ stop_mappers(void)
 	nr_mappers = 0;
 }
 
-/* Memory of the case, mapped by this process and the mappers - 1 others */
-static void
+static unsigned int
+nr_folios(const struct bench_case *c)
+{
+	return nr_pages * entry_pages / folio_pages[c->folio];
+}
+
+/* How many folios have the size they should have */
+static unsigned int
+folios_left(const struct bench_case *c)
+{
+	unsigned int i, n = 0, step = folio_pages[c->folio] / entry_pages;
+
+	for (i = 0; i < nr_pages; i += step)
+		n += is_folio(c->folio, memory + (size_t) i * stride * PAGE);
+	return n;
+}
+
+/*
+ * Memory of the case, mapped by this process and the mappers - 1 others. False
+ * if the kernel has no such memory.
+ */
+static bool
 set_up(const struct bench_case *c)
 {
-	size_t len;
-	int fd = -1;
 	unsigned int i;
 
-	stride = c->stride ? c->stride : 1;
+	entry_pages = c->stride ? 1 : folio_pages[c->folio];
+	stride = c->stride ? c->stride : entry_pages;
+	nr_pages = all_pages;
 	/* Each page far from the next takes a page table of each process */
-	nr_pages = stride > 1 && all_pages > 512 ? 512 : all_pages;
-	share = c->share ? c->share : 1;
-	len = (size_t) nr_pages * stride * PAGE;
-	if (c->mappers)
+	if (c->stride > 1 && nr_pages > 512)
+		nr_pages = 512;
+	/* As much memory, but enough entries to tell something by */
+	if (entry_pages > 1)
 	{
-		fd = memfd_create("bench", 0);
-		if (fd < 0 || ftruncate(fd, len))
-			die("memfd");
+		nr_pages /= entry_pages;
+		if (nr_pages < 64)
+			nr_pages = 64;
 	}
-	memory = mmap(NULL, len, PROT_READ | PROT_WRITE,
-				  c->mappers ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
-	if (memory == MAP_FAILED)
-		die("mmap");
-	if (fd >= 0)
-		close(fd);
-	madvise(memory, len, MADV_NOHUGEPAGE);
+	share = c->share ? c->share : 1;
+	memory = map_folios(c->folio, (size_t) nr_pages * stride, c->mappers > 0);
+	if (!memory)
+		return false;
 	touch(true, 0, 1);
+	if (folios_left(c) < nr_folios(c))
+	{
+		unmap_folios(memory, (size_t) nr_pages * stride);
+		return false;
+	}
 	if (c->mappers > 1)
 		start_mappers(c->mappers - 1);
 
@@ -273,6 +271,7 @@ set_up(const struct bench_case *c)
 			absent[i] = true;
 		}
 	}
+	return true;
 }
 
 static void
@@ -284,49 +283,7 @@ tear_down(void)
 	for (i = 0; i < 2 * nr_pins; i++)
 		close(pin[i]);
 	nr_pins = 0;
-	munmap(memory, (size_t) nr_pages * stride * PAGE);
-}
-
-/* Where the pages are, whether this process has them mapped or not */
-static void
-locate(int *st)
-{
-	struct move_pages2_args args = {
-		.pages = (uintptr_t) addr,
-		.status = (uintptr_t) st,
-		.nr_pages = nr_pages,
-	};
-
-	if (number < 0)
-	{
-		if (syscall(SYS_move_pages, 0, (long) nr_pages, addr, NULL, st, 0))
-			die("move_pages");
-	}
-	else if (syscall(number, 0, &args, sizeof(args), MOVE_PAGES2_MOVE_ALL | MOVE_PAGES2_PAGE_CACHE) != nr_pages)
-	{
-		die("move_pages2");
-	}
-}
-
-/* One call for entries first..first+n-1 */
-static void
-call(enum method m, unsigned int first, unsigned int n,
-	 unsigned int batch)
-{
-	struct move_pages2_args args = {
-		.pages = (uintptr_t) (addr + first),
-		.nodes = (uintptr_t) (target + first),
-		.status = (uintptr_t) (status + first),
-		.nr_pages = n,
-		.nr_max_batched_migration = batch,
-	};
-
-	if (m == OLD)
-		syscall(SYS_move_pages, 0, (long) n, addr + first, target + first,
-				status + first, MOVE_ALL);
-	else
-		syscall(number, 0, &args, sizeof(args),
-				MOVE_PAGES2_MOVE_ALL | MOVE_PAGES2_PAGE_CACHE);
+	unmap_folios(memory, (size_t) nr_pages * stride);
 }
 
 /* All pages to where the list wants them to come from */
@@ -345,7 +302,7 @@ put(const struct bench_case *c, int from)
 			target[i] = !from;
 	}
 	/* One target at a time, so that the old call can do it, too */
-	call(number < 0 ? OLD : NEW, 0, nr_pages, 512);
+	move(number < 0 ? OLD : NEW, addr, target, status, nr_pages, 512);
 }
 
 static int
@@ -370,7 +327,7 @@ one_round(const struct bench_case *c, enum method m, int from,
 	uint64_t start, end;
 
 	put(c, from);
-	locate(was);
+	locate(addr, was, nr_pages);
 	for (i = 0; i < nr_pages; i++)
 	{
 		bool there = (c->list == HALF || c->list == HALF_PINNED) && i % 2 == 0;
@@ -383,11 +340,11 @@ one_round(const struct bench_case *c, enum method m, int from,
 
 	start = now();
 	for (i = 0; i < nr_pages; i += c->call)
-		call(m, i, nr_pages - i < c->call ? nr_pages - i : c->call,
-			 c->batch);
+		move(m, addr + i, target + i, status + i,
+			 nr_pages - i < c->call ? nr_pages - i : c->call, c->batch);
 	end = now();
 
-	locate(is);
+	locate(addr, is, nr_pages);
 	for (i = 0; i < nr_pages; i++)
 	{
 		if (is[i] != was[i] && is[i] == target[i])
@@ -407,19 +364,26 @@ run(const struct bench_case *c)
 {
 	struct outcome o[METHODS];
 	double median[METHODS];
+	unsigned int whole;
 	enum method m;
 	int r;
 
-	set_up(c);
+	printf("%-8s %-22s %7s %4d %4u ", c->group, list_name[c->list],
+		   folio_name[c->folio], c->mappers, c->share ? c->share : 1);
+	if (!set_up(c))
+	{
+		printf("   this kernel gives no such folios\n");
+		return;
+	}
 	/* Round -1 warms up; the direction alternates */
 	for (r = -1; r < rounds; r++)
 		for (m = OLD; m < METHODS; m++)
 			if (m == OLD || number >= 0)
 				one_round(c, m, r & 1, r < 0 ? 0 : r, &o[m]);
+	whole = folios_left(c);
 	tear_down();
 
-	printf("%-8s %-22s %4d %4u %5u %5u %5u", c->group, list_name[c->list],
-		   c->mappers, share, stride, c->call, c->batch);
+	printf("%5u %5u %5u", stride, c->call, c->batch);
 	for (m = OLD; m < METHODS; m++)
 	{
 		if (m == NEW && number < 0)
@@ -433,9 +397,12 @@ run(const struct bench_case *c)
 			   o[m].wrong);
 	}
 	if (number >= 0 && median[OLD] > 0 && median[NEW] > 0)
-		printf(" %6.2f\n", median[OLD] / median[NEW]);
+		printf(" %6.2f", median[OLD] / median[NEW]);
 	else
-		printf("      -\n");
+		printf("      -");
+	if (whole < nr_folios(c))
+		printf("  %u of %u folios were split", nr_folios(c) - whole, nr_folios(c));
+	putchar('\n');
 	fflush(stdout);
 }
 
@@ -461,13 +428,10 @@ main(int argc, char **argv)
 				MAX_PAGES);
 		return 2;
 	}
-	number = read_number(MOVE_PAGES2_SYSFS_NUMBER);
-	if (number >= 0 && syscall(number, 0, NULL, 0, MOVE_PAGES2_HANDSHAKE) !=
-						   MOVE_PAGES2_ABI_MAGIC)
-		number = -1;
+	number = find_move_pages2();
 
-	printf("%-8s %-22s %4s %4s %5s %5s %5s %9s %-11s %5s %9s %-11s %5s %6s\n", "group",
-		   "list", "maps", "1of", "apart", "call", "batch", "old ns", "moved", "wrong",
+	printf("%-8s %-22s %7s %4s %4s %5s %5s %5s %9s %-11s %5s %9s %-11s %5s %6s\n", "group",
+		   "list", "folio", "maps", "1of", "apart", "call", "batch", "old ns", "moved", "wrong",
 		   "new ns", "moved", "wrong", "ratio");
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
