@@ -24,7 +24,7 @@
 
 #include "funcapi.h"
 #include "lib/stringinfo.h"
-#include "migrator/internal.h"
+#include "migrator/migrator.h"
 #include "mover/sys.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -490,16 +490,15 @@ check_old_snapshot(Finding *f)
 static void
 check_worker(Finding *f)
 {
-	int pid = 0;
+	int pid = nm_migrator_pid();
 
-	if (nm_migrator == NULL)
+	if (pid < 0)
 	{
 		f->ok = false;
 		appendStringInfoString(&f->detail, "no worker without preload");
 		appendStringInfoString(&f->hint, "See item preload.");
 		return;
 	}
-	pid = nm_migrator->pid; /* one word: no lock for a look */
 	f->ok = pid != 0;
 	if (f->ok)
 		appendStringInfo(&f->detail, "the worker runs as process %d", pid);

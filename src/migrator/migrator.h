@@ -121,6 +121,9 @@ typedef enum NmMoveKind
 } NmMoveKind;
 extern void nm_stat_add_moves(NmMoveKind kind, bool by_worker, const NmMoveStats *stats);
 
+/* The worker's process, 0 if it doesn't run, -1 without preload.  No lock: one word. */
+extern int nm_migrator_pid(void);
+
 /* Persisted mode and batch, followed by the worker (set_mode(..., persist)). */
 extern NmMode nm_effective_mode(bool background);
 extern int nm_effective_batch(void);

@@ -182,6 +182,12 @@ nm_stat_access(const NmResolved *samples, int n)
 	LWLockRelease(NmLock(NM_LOCK_MIGRATOR));
 }
 
+int
+nm_migrator_pid(void)
+{
+	return nm_migrator == NULL ? -1 : nm_migrator->pid;
+}
+
 void
 nm_stat_worker_state(NmWorkerState state, int pid)
 {
