@@ -23,6 +23,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/swap.h>
 #include <sys/time.h>
@@ -313,6 +314,8 @@ static void splice_page(void)
 	static uint64_t got[WORDS];
 	int p[2];
 
+	/* Or it would be the zero page that goes into the pipe */
+	count_up(i);
 	if (pipe(p) || vmsplice(p[1], &iov, 1, 0) != (ssize_t)PAGE)
 		die("vmsplice");
 	for (k = 0; k < 50; k++)
@@ -449,6 +452,8 @@ static void live(int k)
 			count_up(rnd(pages));
 		kinds[k].disturb();
 		me->rounds++;
+		/* Leave time to the movers */
+		usleep(2000);
 	}
 	for (i = 0; i < pages; i++)
 		me->lost += *word(i) != expected[i];
@@ -471,12 +476,13 @@ static void mover(int m)
 	struct move_pages2_args args;
 	size_t i, n;
 	long ret;
-	int k;
+	int k = m * KINDS / MOVERS;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setpriority(PRIO_PROCESS, 0, -10);
 	seed = 362436069 + m * 104729;
 	while (!ctl->stop) {
-		struct live *l = &ctl->live[k = rnd(KINDS)];
+		struct live *l = &ctl->live[k = (k + 1) % KINDS];
 		size_t all = kinds[k].set_up == set_up_thp ||
 			     kinds[k].set_up == set_up_hugetlb ? MOST : PAGES;
 		bool mixed = rnd(3) == 0;
@@ -484,7 +490,7 @@ static void mover(int m)
 
 		if (!l->mem)
 			continue;
-		n = 1 + rnd(all);
+		n = 1 + rnd(rnd(4) ? 64 : all);
 		for (i = 0; i < n; i++) {
 			addr[i] = (uintptr_t)l->mem + rnd(all) * PAGE;
 			node[i] = mixed ? (int)rnd(2) : to;
@@ -574,6 +580,16 @@ static long vmstat(const char *want)
 	return found;
 }
 
+static bool all_met(void)
+{
+	int k;
+
+	for (k = 0; k < KINDS; k++)
+		if (!ctl->live[k].rounds || !ctl->live[k].moved)
+			return false;
+	return ctl->blocks;
+}
+
 static void set_up_swap(void)
 {
 	static char header[PAGE];
@@ -617,8 +633,9 @@ static void restore_machine(void)
 int main(int argc, char **argv)
 {
 	long before[KINDS], grown, isolated;
+	const int seconds = argc > 1 ? atoi(argv[1]) : 20;
 	bool bad = false, ended = true, ok;
-	int k, m, st;
+	int i, k, m, st;
 
 	if (argc == 3 && !strcmp(argv[1], "executed"))
 		return executed(argv[2]);
@@ -638,7 +655,9 @@ int main(int argc, char **argv)
 	if (fork() == 0)
 		hotplug();
 
-	sleep(argc > 1 ? atoi(argv[1]) : 20);
+	/* On a busy machine it takes longer until everything has met */
+	for (i = 0; i < seconds || (i < 10 * seconds && !all_met()); i++)
+		sleep(1);
 	ctl->stop = 1;
 	while (wait(&st) > 0)
 		if (st) {

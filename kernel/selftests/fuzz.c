@@ -232,10 +232,10 @@ static uint64_t random_address(void)
 
 		return odd[rnd() % (sizeof(odd) / sizeof(odd[0]))];
 	}
-	/* Huge pages take long to move */
+	/* Huge pages take long to move, and pinned ones to give up */
 	do {
 		a = rnd() % AREAS;
-	} while (!area[a].pages || (a >= THP && !once(8)));
+	} while (!area[a].pages || (a >= PINNED && !once(16)));
 	return (uintptr_t)area[a].at + rnd() % area[a].pages * PAGE +
 	       (once(4) ? rnd() % PAGE : 0);
 }
@@ -468,7 +468,7 @@ static bool untouched(struct window *w, uint64_t array, size_t len)
 /* A number for what moves as one */
 static uint64_t folio_of(int a, uint64_t addr)
 {
-	return a >= THP ? a : addr / PAGE;
+	return a >= THP ? (uint64_t)a : addr / PAGE;
 }
 
 /*
