@@ -22,7 +22,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "move_pages2.h"
+#include "call.h"
 
 #define WRITERS	4
 #define PAGES	1024
@@ -38,13 +38,6 @@ static uint64_t *shared, *private;
 static int fd;
 static long number;
 
-static void die(const char *what)
-{
-	perror(what);
-	printf("Bail out! %s\n", what);
-	exit(1);
-}
-
 static void *map(void *at, int flags, int file)
 {
 	void *p = mmap(at, PAGES * 4096, PROT_READ | PROT_WRITE, flags, file, 0);
@@ -52,27 +45,6 @@ static void *map(void *at, int flags, int file)
 	if (p == MAP_FAILED)
 		die("mmap");
 	return p;
-}
-
-static uint64_t next(uint64_t *seed)
-{
-	*seed ^= *seed << 13;
-	*seed ^= *seed >> 7;
-	*seed ^= *seed << 17;
-	return *seed;
-}
-
-static long read_number(const char *path)
-{
-	FILE *f = fopen(path, "r");
-	long n = -1;
-
-	if (f) {
-		if (fscanf(f, "%ld", &n) != 1)
-			n = -1;
-		fclose(f);
-	}
-	return n;
 }
 
 /* Count up in words that nobody else writes, and know how far each must be */
@@ -136,12 +108,7 @@ int main(int argc, char **argv)
 	FILE *f;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	number = read_number(MOVE_PAGES2_SYSFS_NUMBER);
-	if (number < 0 || syscall(number, 0, NULL, 0, MOVE_PAGES2_HANDSHAKE) !=
-	    MOVE_PAGES2_ABI_MAGIC) {
-		printf("1..0 # SKIP this kernel has no move_pages2()\n");
-		return 4;
-	}
+	number = find_call();
 	printf("1..4\n");
 
 	ctl = map(NULL, MAP_SHARED | MAP_ANONYMOUS, -1);
