@@ -107,8 +107,38 @@ extern void nm_predicate_forget_leaves(NmIndex *idx);
 
 /* ---- heapscan.c ---- */
 extern bool nm_heapscan_yields;
-extern void nm_heapscan(NmIndex *idx, Relation heap, Relation index, NmSpool *spool,
-						ItemPointer own_tid);
+
+/* What the participants of a scan have in common; one of them may be alone. */
+typedef struct NmHeapShare
+{
+	TransactionId oldest; /* rows deleted before are dead to everyone */
+	BlockNumber nblocks;
+	pg_atomic_uint64 next; /* block to be looked at by whoever comes next */
+	int slot;			   /* number: for the progress shown */
+	bool has_own;
+	ItemPointerData own; /* row to be left out */
+} NmHeapShare;
+
+/* A row to be looked at again, when a transaction has ended or by the leader. */
+typedef struct NmDeferred
+{
+	BlockNumber block;
+	OffsetNumber root;
+	TransactionId xid; /* invalid: not evaluated yet */
+} NmDeferred;
+
+typedef struct NmHeapScan NmHeapScan;
+
+/* After LOADING was published, and with a snapshot. */
+extern void nm_heapshare_init(NmHeapShare *share, NmIndex *idx, Relation heap, ItemPointer own_tid);
+extern void nm_heapshare_copy(NmHeapShare *to, const NmHeapShare *from);
+extern NmHeapScan *nm_heapscan_begin(const NmHeapShare *share, Relation heap, Relation index,
+									 NmSpool *spool);
+extern void nm_heapscan_blocks(NmHeapScan *scan, NmHeapShare *share, bool in_team);
+extern const NmDeferred *nm_heapscan_deferred(const NmHeapScan *scan, int *n);
+extern void nm_heapscan_put_off(NmHeapScan *scan, const NmDeferred *row);
+extern void nm_heapscan_work_off(NmHeapScan *scan);
+extern void nm_heapscan_end(NmHeapScan *scan);
 
 /* ---- delta.c ---- */
 extern bool nm_delta_insert(NmIndex *idx, const NmItem *item, uint64 tid);
