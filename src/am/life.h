@@ -72,6 +72,23 @@ extern void nm_registry_drop_database(Oid db);
 extern void nm_unpin_all(int nest);
 extern Oid *nm_blocked_dbs(void); /* per process */
 
+/*
+ * A row whose insert has met a conflict in a unique index and has not gone
+ * past that index yet.  db is 0 if there is none.
+ */
+typedef struct NmHeldUp
+{
+	Oid db;
+	Oid heapoid;
+	Oid indexoid;
+	uint64 tid;
+} NmHeldUp;
+
+extern NmHeldUp *nm_held_up_rows(void); /* per process; under NM_LOCK_REGISTRY */
+
+/* ---- unique.c ---- */
+extern void nm_held_up_clear(void); /* never raises */
+
 /* ---- index.c ---- */
 extern NmTree *nm_index_handle(NmIndex *idx, bool loading);
 extern NmIndex *nm_index_local(Relation index, uint64 identity);
