@@ -3,6 +3,8 @@
  * build.c
  *	  CREATE INDEX and REINDEX: scan the heap, sort, load the tree bottom-up.
  *
+ * Scan and sort may be done by several processes (team.c).
+ *
  * The caller holds at least ShareLock on the heap (ShareUpdateExclusiveLock for
  * CONCURRENTLY) and an exclusive lock on the new index, so the tree is private
  * until nm_build_finish() publishes it.  An error on the way leaves no page
@@ -17,7 +19,7 @@
 #include "postgres.h"
 
 #include "am/am.h"
-#include "am/spool.h"
+#include "am/team.h"
 
 #include "access/tableam.h"
 #include "catalog/catalog.h"
@@ -25,14 +27,13 @@
 #include "commands/progress.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
+#include "optimizer/optimizer.h"
 #include "pgstat.h"
+#include "storage/bufmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
-
-static void build_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull,
-						   bool alive, void *state);
 
 /*
  * What can't have one of our indexes.  Catalogs are read before we can be
@@ -92,11 +93,28 @@ nm_restrict_search_path(void)
 	return level;
 }
 
-static void
-build_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull,
-			   bool alive, void *state)
+void
+nm_build_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull,
+				  bool alive, void *state)
 {
 	nm_spool_add((NmSpool *) state, values, isnull, tid, alive);
+}
+
+/*
+ * Parallel workers that core would use.  Before 17 it asks for none but
+ * nbtree's builds, so we ask where it would; a truncated table has nothing to
+ * share.
+ */
+static int
+workers_for(Relation heap, Relation index, IndexInfo *indexInfo)
+{
+#if PG_VERSION_NUM >= 170000
+	return indexInfo->ii_ParallelWorkers;
+#else
+	if (!IsNormalProcessingMode() || RelationGetNumberOfBlocks(heap) == 0)
+		return 0;
+	return plan_create_index_workers(RelationGetRelid(heap), RelationGetRelid(index));
+#endif
 }
 
 /*
@@ -110,6 +128,7 @@ nm_build(Relation heap, Relation index, IndexInfo *indexInfo)
 	IndexBuildResult *result = palloc0(sizeof(IndexBuildResult));
 	NmIndex *idx;
 	NmSpool *spool;
+	int nworkers;
 	int level;
 
 	nm_check_supported(heap, index);
@@ -126,8 +145,10 @@ nm_build(Relation heap, Relation index, IndexInfo *indexInfo)
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, NM_PHASE_SCAN);
 	spool = nm_spool_begin(idx, heap, index, indexInfo->ii_Unique, maintenance_work_mem);
 	nm_spool_show_progress(spool);
-	result->heap_tuples = table_index_build_scan(heap, index, indexInfo, true, true,
-												 build_callback, spool, NULL);
+	nworkers = workers_for(heap, index, indexInfo);
+	if (nworkers == 0 || !nm_team_build(spool, indexInfo, nworkers, &result->heap_tuples))
+		result->heap_tuples = table_index_build_scan(heap, index, indexInfo, true, true,
+													 nm_build_callback, spool, NULL);
 	result->index_tuples = (double) nm_spool_load(spool);
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE,
 								 (int64) result->index_tuples);

@@ -99,7 +99,7 @@ nm_fill_routine(IndexAmRoutine *am)
 	am->ampredlocks = true;
 	am->amcanparallel = true;
 #if PG_VERSION_NUM >= 170000
-	am->amcanbuildparallel = false;
+	am->amcanbuildparallel = true;
 #endif
 	am->amcaninclude = true;
 	am->amusemaintenanceworkmem = false;

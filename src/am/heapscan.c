@@ -46,6 +46,8 @@
 
 /* Pages between two looks for sessions that want the table for themselves. */
 #define YIELD_PAGES 64
+/* Pages that a participant takes at once. */
+#define SHARE_PAGES 16
 
 /*
  * Set in loaders that nobody waits for: they give way to a session that wants
@@ -62,15 +64,7 @@ typedef struct NmFound
 	HeapTuple tuple;   /* copy */
 } NmFound;
 
-/* A row to be looked at again when a transaction has ended. */
-typedef struct NmDeferred
-{
-	BlockNumber block;
-	OffsetNumber root;
-	TransactionId xid;
-} NmDeferred;
-
-typedef struct NmHeapScan
+struct NmHeapScan
 {
 	Relation heap;
 	Relation index;
@@ -94,7 +88,8 @@ typedef struct NmHeapScan
 	NmDeferred *deferred;
 	int ndeferred;
 	int maxdeferred;
-} NmHeapScan;
+	bool in_team; /* others scan, too: rows that want a guard are put off */
+};
 
 static bool table_wanted(Relation heap);
 static void setup_evaluation(NmHeapScan *scan);
@@ -105,7 +100,6 @@ static bool form(NmHeapScan *scan, const NmFound *found, bool detoast,
 static bool form_guarded(NmHeapScan *scan, const NmFound *found, Datum *values,
 						 bool *isnull, bool *wanted);
 static void add_row(NmHeapScan *scan, BlockNumber block, const NmFound *found);
-static void defer_row(NmHeapScan *scan, BlockNumber block, OffsetNumber root, TransactionId xid);
 
 /*
  * Does another session have or want a lock that shuts out all but readers?
@@ -340,8 +334,8 @@ form_guarded(NmHeapScan *scan, const NmFound *found, Datum *values, bool *isnull
 	return ok;
 }
 
-static void
-defer_row(NmHeapScan *scan, BlockNumber block, OffsetNumber root, TransactionId xid)
+void
+nm_heapscan_put_off(NmHeapScan *scan, const NmDeferred *row)
 {
 	if (scan->ndeferred == scan->maxdeferred)
 	{
@@ -353,10 +347,14 @@ defer_row(NmHeapScan *scan, BlockNumber block, OffsetNumber root, TransactionId 
 			scan->deferred = repalloc_huge(scan->deferred,
 										   scan->maxdeferred * sizeof(NmDeferred));
 	}
-	scan->deferred[scan->ndeferred].block = block;
-	scan->deferred[scan->ndeferred].root = root;
-	scan->deferred[scan->ndeferred].xid = xid;
-	scan->ndeferred++;
+	scan->deferred[scan->ndeferred++] = *row;
+}
+
+const NmDeferred *
+nm_heapscan_deferred(const NmHeapScan *scan, int *n)
+{
+	*n = scan->ndeferred;
+	return scan->deferred;
 }
 
 /* Is this row, whose evaluation failed, dead to everyone by now? */
@@ -383,21 +381,30 @@ add_row(NmHeapScan *scan, BlockNumber block, const NmFound *found)
 	bool isnull[INDEX_MAX_KEYS];
 	bool wanted;
 	ItemPointerData tid;
+	NmDeferred row = {.block = block, .root = found->root, .xid = found->xid};
 
 	/*
 	 * Rows of this transaction are evaluated like committed ones: nobody else
 	 * will decide about them, and the error is this session's.
 	 */
-	if (found->certain || !can_guard() ||
+	if (found->certain ||
 		!(scan->may_raise || HeapTupleHasExternal(found->tuple)) ||
 		(TransactionIdIsValid(found->xid) &&
 		 TransactionIdIsCurrentTransactionId(found->xid)))
+		wanted = form(scan, found, false, values, isnull);
+	else if (scan->in_team)
+	{
+		row.xid = InvalidTransactionId;
+		nm_heapscan_put_off(scan, &row);
+		return;
+	}
+	else if (!can_guard())
 		wanted = form(scan, found, false, values, isnull);
 	else if (!form_guarded(scan, found, values, isnull, &wanted))
 	{
 		if (TransactionIdIsValid(found->xid))
 		{
-			defer_row(scan, block, found->root, found->xid);
+			nm_heapscan_put_off(scan, &row);
 			return;
 		}
 		if (dead_by_now(scan, block, found->root))
@@ -414,18 +421,42 @@ add_row(NmHeapScan *scan, BlockNumber block, const NmFound *found)
 }
 
 /*
- * Spool an entry for every row that some snapshot, present or future, may want
- * to find.  own_tid (may be NULL) is left out.
+ * What all participants go by.  own_tid (may be NULL) is left out.  The horizon
+ * is the leader's: it holds for all of them as long as the leader's snapshot
+ * does.
  */
 void
-nm_heapscan(NmIndex *idx, Relation heap, Relation index, NmSpool *spool, ItemPointer own_tid)
+nm_heapshare_init(NmHeapShare *share, NmIndex *idx, Relation heap, ItemPointer own_tid)
 {
-	NmHeapScan *scan;
-	BlockNumber nblocks;
+	memset(share, 0, sizeof(*share));
+	/* after LOADING was published, and after the snapshot was taken */
+	Assert(ActiveSnapshotSet());
+	share->oldest = GetOldestNonRemovableTransactionId(heap);
+	share->nblocks = RelationGetNumberOfBlocks(heap);
+	pg_atomic_init_u64(&share->next, 0);
+	share->slot = nm_slot_number(idx->slot);
+	if (own_tid)
+	{
+		share->has_own = true;
+		share->own = *own_tid;
+	}
+	pg_atomic_write_u64(&idx->slot->load_blocks_total, share->nblocks);
+}
+
+void
+nm_heapshare_copy(NmHeapShare *to, const NmHeapShare *from)
+{
+	*to = *from;
+	pg_atomic_init_u64(&to->next, 0);
+}
+
+NmHeapScan *
+nm_heapscan_begin(const NmHeapShare *share, Relation heap, Relation index, NmSpool *spool)
+{
 	MemoryContext cxt;
 	MemoryContext old;
+	NmHeapScan *scan;
 
-	Assert(ActiveSnapshotSet());
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "numa_btree heap scan",
 								ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(cxt);
@@ -435,59 +466,90 @@ nm_heapscan(NmIndex *idx, Relation heap, Relation index, NmSpool *spool, ItemPoi
 	scan->heap = heap;
 	scan->index = index;
 	scan->spool = spool;
-	scan->slot = idx->slot;
+	scan->slot = nm_slot_get(share->slot);
+	scan->oldest = share->oldest;
 	setup_evaluation(scan);
-
-	/* after LOADING was published, and after the snapshot was taken */
-	scan->oldest = GetOldestNonRemovableTransactionId(heap);
-	nblocks = RelationGetNumberOfBlocks(heap);
-	if (!RelationUsesLocalBuffers(heap) && nblocks > (BlockNumber) NBuffers / 4)
+	if (!RelationUsesLocalBuffers(heap) && share->nblocks > (BlockNumber) NBuffers / 4)
 		scan->strategy = GetAccessStrategy(BAS_BULKREAD);
-	pg_atomic_write_u64(&scan->slot->load_blocks_total, nblocks);
+	MemoryContextSwitchTo(old);
+	return scan;
+}
 
-	for (BlockNumber block = 0; block < nblocks; block++)
+/*
+ * Spool an entry for every row that some snapshot, present or future, may want
+ * to find, of the blocks that this participant gets.  in_team: those which need
+ * a subtransaction are put off, to be worked off outside of parallel mode.
+ */
+void
+nm_heapscan_blocks(NmHeapScan *scan, NmHeapShare *share, bool in_team)
+{
+	MemoryContext old = MemoryContextSwitchTo(scan->cxt);
+	BlockNumber seen = 0;
+
+	scan->in_team = in_team;
+	for (;;)
 	{
-		CHECK_FOR_INTERRUPTS();
-		if (nm_heapscan_yields && block % YIELD_PAGES == 0 &&
-			table_wanted(heap))
-			ereport(ERROR,
-					(errcode(ERRCODE_QUERY_CANCELED),
-					 errmsg("load of index \"%s\" was put off because another session wants its table",
-							RelationGetRelationName(index))));
-		collect_page(scan, block, InvalidOffsetNumber);
-		for (int i = 0; i < scan->nfound; i++)
+		uint64 first = pg_atomic_fetch_add_u64(&share->next, SHARE_PAGES);
+		uint64 end = Min(first + SHARE_PAGES, share->nblocks);
+
+		if (first >= share->nblocks)
+			break;
+		for (BlockNumber block = (BlockNumber) first; block < end; block++)
 		{
-			NmFound *found = &scan->found[i];
+			CHECK_FOR_INTERRUPTS();
+			if (nm_heapscan_yields && seen++ % YIELD_PAGES == 0 && table_wanted(scan->heap))
+				ereport(ERROR,
+						(errcode(ERRCODE_QUERY_CANCELED),
+						 errmsg("load of index \"%s\" was put off because another session wants its table",
+								RelationGetRelationName(scan->index))));
+			collect_page(scan, block, InvalidOffsetNumber);
+			for (int i = 0; i < scan->nfound; i++)
+			{
+				NmFound *found = &scan->found[i];
 
-			if (own_tid != NULL && ItemPointerGetBlockNumber(own_tid) == block &&
-				ItemPointerGetOffsetNumber(own_tid) == found->root)
-				continue;
-			add_row(scan, block, found);
+				if (share->has_own && ItemPointerGetBlockNumber(&share->own) == block &&
+					ItemPointerGetOffsetNumber(&share->own) == found->root)
+					continue;
+				add_row(scan, block, found);
+			}
+			MemoryContextReset(scan->page_cxt);
 		}
-		MemoryContextReset(scan->page_cxt);
-		pg_atomic_write_u64(&scan->slot->load_blocks_done, block + 1);
+		pg_atomic_fetch_add_u64(&scan->slot->load_blocks_done, end - first);
 	}
+	scan->in_team = false;
+	MemoryContextSwitchTo(old);
+}
 
-	/*
-	 * Rows put off.  Their transactions are waited for one by one; a row may
-	 * have got into the hands of the next one by then and be put off again.
-	 */
+/*
+ * Rows put off.  Their transactions are waited for one by one; a row may have
+ * got into the hands of the next one by then and be put off again.
+ */
+void
+nm_heapscan_work_off(NmHeapScan *scan)
+{
+	MemoryContext old = MemoryContextSwitchTo(scan->cxt);
+
 	for (int i = 0; i < scan->ndeferred; i++)
 	{
 		NmDeferred row = scan->deferred[i];
 
 		CHECK_FOR_INTERRUPTS();
-		XactLockTableWait(row.xid, NULL, NULL, XLTW_None);
+		if (TransactionIdIsValid(row.xid))
+			XactLockTableWait(row.xid, NULL, NULL, XLTW_None);
 		collect_page(scan, row.block, row.root);
 		for (int j = 0; j < scan->nfound; j++)
 			add_row(scan, row.block, &scan->found[j]);
 		MemoryContextReset(scan->page_cxt);
 	}
+	MemoryContextSwitchTo(old);
+}
 
+void
+nm_heapscan_end(NmHeapScan *scan)
+{
 	ExecDropSingleTupleTableSlot(scan->tupslot);
 	FreeExecutorState(scan->estate);
 	if (scan->strategy)
 		FreeAccessStrategy(scan->strategy);
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(cxt);
+	MemoryContextDelete(scan->cxt);
 }

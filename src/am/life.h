@@ -72,6 +72,23 @@ extern void nm_registry_drop_database(Oid db);
 extern void nm_unpin_all(int nest);
 extern Oid *nm_blocked_dbs(void); /* per process */
 
+/*
+ * A row whose insert has met a conflict in a unique index and has not gone
+ * past that index yet.  db is 0 if there is none.
+ */
+typedef struct NmHeldUp
+{
+	Oid db;
+	Oid heapoid;
+	Oid indexoid;
+	uint64 tid;
+} NmHeldUp;
+
+extern NmHeldUp *nm_held_up_rows(void); /* per process; under NM_LOCK_REGISTRY */
+
+/* ---- unique.c ---- */
+extern void nm_held_up_clear(void); /* never raises */
+
 /* ---- index.c ---- */
 extern NmTree *nm_index_handle(NmIndex *idx, bool loading);
 extern NmIndex *nm_index_local(Relation index, uint64 identity);
@@ -107,8 +124,38 @@ extern void nm_predicate_forget_leaves(NmIndex *idx);
 
 /* ---- heapscan.c ---- */
 extern bool nm_heapscan_yields;
-extern void nm_heapscan(NmIndex *idx, Relation heap, Relation index, NmSpool *spool,
-						ItemPointer own_tid);
+
+/* What the participants of a scan have in common; one of them may be alone. */
+typedef struct NmHeapShare
+{
+	TransactionId oldest; /* rows deleted before are dead to everyone */
+	BlockNumber nblocks;
+	pg_atomic_uint64 next; /* block to be looked at by whoever comes next */
+	int slot;			   /* number: for the progress shown */
+	bool has_own;
+	ItemPointerData own; /* row to be left out */
+} NmHeapShare;
+
+/* A row to be looked at again, when a transaction has ended or by the leader. */
+typedef struct NmDeferred
+{
+	BlockNumber block;
+	OffsetNumber root;
+	TransactionId xid; /* invalid: not evaluated yet */
+} NmDeferred;
+
+typedef struct NmHeapScan NmHeapScan;
+
+/* After LOADING was published, and with a snapshot. */
+extern void nm_heapshare_init(NmHeapShare *share, NmIndex *idx, Relation heap, ItemPointer own_tid);
+extern void nm_heapshare_copy(NmHeapShare *to, const NmHeapShare *from);
+extern NmHeapScan *nm_heapscan_begin(const NmHeapShare *share, Relation heap, Relation index,
+									 NmSpool *spool);
+extern void nm_heapscan_blocks(NmHeapScan *scan, NmHeapShare *share, bool in_team);
+extern const NmDeferred *nm_heapscan_deferred(const NmHeapScan *scan, int *n);
+extern void nm_heapscan_put_off(NmHeapScan *scan, const NmDeferred *row);
+extern void nm_heapscan_work_off(NmHeapScan *scan);
+extern void nm_heapscan_end(NmHeapScan *scan);
 
 /* ---- delta.c ---- */
 extern bool nm_delta_insert(NmIndex *idx, const NmItem *item, uint64 tid);

@@ -340,6 +340,7 @@ clean_up_tree_operation(void)
 {
 	Assert(!nm_version_locks_held());
 	nm_epoch_reset(nm_pool);
+	nm_held_up_clear();
 }
 
 static void

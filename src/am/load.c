@@ -18,10 +18,11 @@
  */
 #include "postgres.h"
 
-#include "am/life.h"
+#include "am/team.h"
 
 #include "access/table.h"
 #include "miscadmin.h"
+#include "optimizer/optimizer.h"
 #include "pgstat.h"
 #include "storage/lmgr.h"
 #include "storage/predicate.h"
@@ -44,6 +45,8 @@ static NmLoad *current_load = NULL;
 static bool load_locked(NmIndex *idx, Relation index, Relation heap,
 						ItemPointer own_tid, bool force);
 static void load_run(NmIndex *idx, Relation index, Relation heap, ItemPointer own_tid);
+static void scan_heap(NmIndex *idx, Relation heap, Relation index, NmSpool *spool,
+					  ItemPointer own_tid);
 static void flip(NmLoad *load, TimestampTz started);
 static void wait_for_flip(NmSlot *slot);
 static void refuse_backing_off(NmSlot *slot, Relation index);
@@ -153,7 +156,7 @@ load_or_wait(NmIndex *idx, Relation index, Relation heap, ItemPointer own_tid,
 		}
 		slot = idx->slot;
 
-		if (nm_load_running_here(slot) ||
+		if (nm_load_running_here(slot) || nm_team_index == idx->indexoid ||
 			pg_atomic_read_u32(&slot->state) == NM_STATE_BUILDING)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_IN_USE),
@@ -299,7 +302,7 @@ load_run(NmIndex *idx, Relation index, Relation heap, ItemPointer own_tid)
 
 		nm_index_prepare_tree(idx, index);
 		spool = nm_spool_begin(idx, heap, index, false, maintenance_work_mem);
-		nm_heapscan(idx, heap, index, spool, own_tid);
+		scan_heap(idx, heap, index, spool, own_tid);
 		(void) nm_spool_load(spool);
 		nm_spool_end(spool);
 		flip(load, started);
@@ -344,6 +347,28 @@ load_run(NmIndex *idx, Relation index, Relation heap, ItemPointer own_tid)
 
 	nm_send_inval(idx->heapoid);
 	nm_send_inval(idx->indexoid);
+}
+
+/*
+ * Alone, or with as many workers as a build of the index would get.  Not from
+ * inside of parallel mode: its processes wait for each other without the lock
+ * manager, which they may only because a loader there waits for none of them.
+ */
+static void
+scan_heap(NmIndex *idx, Relation heap, Relation index, NmSpool *spool, ItemPointer own_tid)
+{
+	NmHeapShare share;
+	NmHeapScan *scan;
+	int nworkers = 0;
+
+	nm_heapshare_init(&share, idx, heap, own_tid);
+	scan = nm_heapscan_begin(&share, heap, index, spool);
+	if (!IsInParallelMode() && share.nblocks > 0)
+		nworkers = plan_create_index_workers(RelationGetRelid(heap), RelationGetRelid(index));
+	if (nworkers == 0 || !nm_team_load(spool, scan, &share, nworkers))
+		nm_heapscan_blocks(scan, &share, false);
+	nm_heapscan_work_off(scan);
+	nm_heapscan_end(scan);
 }
 
 /*

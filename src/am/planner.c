@@ -50,6 +50,33 @@ static double correlation_of(PlannerInfo *root, IndexOptInfo *index);
 #endif
 
 /*
+ * Average width and number of different values, NULLs being one, that ANALYZE
+ * found in a column of the index; 0 where it does not know.
+ */
+static void
+column_statistics(IndexOptInfo *info, Oid heapoid, int column, double tuples,
+				  double *width, double *distinct)
+{
+	AttrNumber att = info->indexkeys[column];
+	HeapTuple tuple;
+	Form_pg_statistic form;
+
+	*width = *distinct = 0;
+	/* those of an expression are kept under the index */
+	tuple = SearchSysCache3(STATRELATTINH,
+							ObjectIdGetDatum(att != 0 ? heapoid : info->indexoid),
+							Int16GetDatum(att != 0 ? att : column + 1), BoolGetDatum(false));
+	if (!HeapTupleIsValid(tuple))
+		return;
+	form = (Form_pg_statistic) GETSTRUCT(tuple);
+	*width = form->stawidth;
+	if (form->stadistinct != 0)
+		*distinct = (form->stadistinct > 0 ? form->stadistinct : -form->stadistinct * tuples) +
+					(form->stanullfrac > 0 ? 1 : 0);
+	ReleaseSysCache(tuple);
+}
+
+/*
  * Pages of BLCKSZ bytes and height that a tree of that many entries would
  * have, for one that is not in memory.
  */
@@ -57,18 +84,32 @@ static double
 pages_for(IndexOptInfo *info, Relation index, double tuples, int *height)
 {
 	double width = 0;
+	double distinct = 1;
+	double bytes;
 	double fanout;
 	double pages;
 
 	for (int i = 0; i < info->ncolumns; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(index), i);
+		double att_width;
+		double att_distinct;
 
-		width += att->attlen > 0 ? att->attlen : get_typavgwidth(att->atttypid, att->atttypmod);
+		column_statistics(info, index->rd_index->indrelid, i, tuples, &att_width, &att_distinct);
+		if (att->attlen > 0)
+			att_width = att->attlen;
+		else if (att_width <= 0)
+			att_width = get_typavgwidth(att->atttypid, att->atttypmod);
+		width += att_width;
+		distinct = att_distinct > 0 ? Min(tuples, distinct * Max(1.0, att_distinct)) : tuples;
 	}
 	width = MAXALIGN((int) width) + 8;
+	bytes = tuples * width;
+	/* equal keys once, and a TID for each entry; columns are taken as independent */
+	if (nm_index_merge(index))
+		bytes = Min(bytes, distinct * width + tuples * 4);
 	fanout = Max(4.0, NM_PAGE_SIZE * NM_DEFAULT_FILLFACTOR / 100.0 / width);
-	pages = Max(1.0, ceil(tuples / fanout));
+	pages = Max(1.0, ceil(bytes / (NM_PAGE_SIZE * NM_DEFAULT_FILLFACTOR / 100.0)));
 	*height = 0;
 	for (double n = pages; n > 1.0; n = ceil(n / fanout))
 		(*height)++;

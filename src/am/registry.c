@@ -36,6 +36,7 @@ NmRegistry *nm_registry = NULL;
 static int *buckets_key;
 static int *buckets_oid;
 static Oid *blocked_dbs;
+static NmHeldUp *held_up;
 static NmSlot *slots;
 
 /* Slots this process has pinned: they must be given back at any error. */
@@ -72,6 +73,7 @@ nm_registry_shmem_size(void)
 
 	size = add_size(size, MAXALIGN(mul_size(bucket_count(), 2 * sizeof(int))));
 	size = add_size(size, MAXALIGN(mul_size(nm_process_slots(), sizeof(Oid))));
+	size = add_size(size, MAXALIGN(mul_size(nm_process_slots(), sizeof(NmHeldUp))));
 	size = add_size(size, mul_size(nm_max_trees, sizeof(NmSlot)));
 	return size;
 }
@@ -89,6 +91,8 @@ nm_registry_shmem_init(void *mem)
 	p += MAXALIGN(2 * n * sizeof(int));
 	blocked_dbs = (Oid *) p;
 	p += MAXALIGN(nm_process_slots() * sizeof(Oid));
+	held_up = (NmHeldUp *) p;
+	p += MAXALIGN(nm_process_slots() * sizeof(NmHeldUp));
 	slots = (NmSlot *) p;
 
 	nm_registry->nslots = nm_max_trees;
@@ -120,6 +124,13 @@ Oid *
 nm_blocked_dbs(void)
 {
 	return blocked_dbs;
+}
+
+/* Rows whose insert is held up, by process slot. */
+NmHeldUp *
+nm_held_up_rows(void)
+{
+	return held_up;
 }
 
 /*

@@ -70,6 +70,31 @@ nm_spool_show_progress(NmSpool *spool)
 }
 
 void
+nm_spool_set_workmem(NmSpool *spool, int workmem)
+{
+	spool->workmem = (Size) workmem * 1024;
+}
+
+void
+nm_spool_share(NmSpool *spool, SharedFileSet *files, int worker)
+{
+	Assert(spool->nruns == 0);
+	spool->shared = files;
+	spool->worker = worker;
+}
+
+void
+nm_spool_flush(NmSpool *spool)
+{
+	if (spool->nentries == 0)
+		return;
+	if (spool->fixed)
+		nm_spool_fixed_flush(spool);
+	else
+		nm_spool_general_flush(spool);
+}
+
+void
 nm_spool_set_phase(NmSpool *spool, int phase)
 {
 	if (!spool->progress)
@@ -210,5 +235,7 @@ nm_spool_end(NmSpool *spool)
 	MemoryContext cxt = spool->cxt;
 
 	nm_runs_close(spool);
+	if (spool->files)
+		dsm_detach(spool->files);
 	MemoryContextDelete(cxt);
 }

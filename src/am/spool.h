@@ -16,6 +16,7 @@
 
 #include "access/itup.h"
 #include "storage/buffile.h"
+#include "storage/sharedfileset.h"
 #include "utils/sortsupport.h"
 
 /* PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE is 1 */
@@ -50,6 +51,9 @@ typedef struct NmSpoolTuple
 	NmSpoolEntry entry;
 	IndexTuple itup;
 } NmSpoolTuple;
+
+/* Room for the name of a run in a shared set of files. */
+#define NM_RUN_NAME 32
 
 /* Bytes of a run kept in memory; a record has at most 16 + 2,704. */
 #define NM_RUN_BUFFER 16384
@@ -95,9 +99,15 @@ struct NmSpool
 	int64 abbrev_next;		 /* ... whether abbreviating is worth it */
 	SortSupportData support[INDEX_MAX_KEYS];
 
-	NmRun **runs;
+	NmRun **runs; /* NULLs where another process will read them */
 	int nruns;
 	int maxruns;
+
+	/* several processes (team.c) */
+	SharedFileSet *shared; /* a worker's: where its runs go */
+	int worker;			   /* its number */
+	bool adopted;		   /* the leader's: some runs are others' */
+	dsm_segment *files;	   /* the leader's: holds them */
 
 	/* while loading */
 	NmTree *tree;
@@ -111,6 +121,12 @@ struct NmSpool
 /* spool.c */
 extern void nm_spool_show_progress(NmSpool *spool);
 extern void nm_spool_set_phase(NmSpool *spool, int phase);
+/* In kB.  Less than what is in use now counts from the next run on. */
+extern void nm_spool_set_workmem(NmSpool *spool, int workmem);
+/* Before the first entry: runs go where another process can take them over. */
+extern void nm_spool_share(NmSpool *spool, SharedFileSet *files, int worker);
+/* Write what is in memory as the last run. */
+extern void nm_spool_flush(NmSpool *spool);
 extern void nm_spool_emit(NmSpool *spool, const NmItem *item, uint64 what);
 
 /* spool_fixed.c */
@@ -118,6 +134,7 @@ extern void nm_spool_fixed_begin(NmSpool *spool);
 extern void nm_spool_fixed_add(NmSpool *spool, Datum value, bool isnull, uint64 what);
 extern int nm_spool_fixed_compare(const NmSpoolEntry *a, const NmSpoolEntry *b);
 extern void nm_spool_fixed_emit(NmSpool *spool, const NmSpoolEntry *e);
+extern void nm_spool_fixed_flush(NmSpool *spool);
 extern void nm_spool_fixed_load(NmSpool *spool);
 
 /* spool_general.c */
@@ -126,14 +143,22 @@ extern void nm_spool_general_add(NmSpool *spool, Datum *values, bool *isnull,
 								 ItemPointer tid, uint64 what);
 extern int nm_spool_general_compare(NmSpool *spool, const NmSpoolEntry *a, IndexTuple ta,
 									const NmSpoolEntry *b, IndexTuple tb);
+extern void nm_spool_general_flush(NmSpool *spool);
+/* Compare by columns from now on, not by what the type abbreviates. */
+extern void nm_spool_general_stop_abbreviating(NmSpool *spool);
 extern void nm_spool_general_load(NmSpool *spool);
 
 /* spool_runs.c */
 extern NmRun *nm_run_begin(NmSpool *spool);
 extern void nm_run_write(NmRun *run, const void *data, Size len);
-extern void nm_run_end(NmRun *run);
+extern void nm_run_end(NmSpool *spool, NmRun *run);
+/* Take over the runs of another process. */
+extern void nm_runs_adopt(NmSpool *spool, SharedFileSet *files, int worker, int nruns);
 extern void nm_runs_load(NmSpool *spool);
 extern void nm_runs_close(NmSpool *spool);
+/* Whole records of a file; a short read is an error. */
+extern void nm_run_append(BufFile *file, const void *data, Size len);
+extern void nm_run_read(BufFile *file, void *data, Size len);
 
 /* The tuple of a GENERAL record. */
 static inline IndexTuple

@@ -53,8 +53,8 @@ nm_spool_fixed_begin(NmSpool *spool)
 }
 
 /* Sort what is in memory and write it out as one run. */
-static void
-write_run(NmSpool *spool)
+void
+nm_spool_fixed_flush(NmSpool *spool)
 {
 	const int64 step = 8192 / sizeof(NmSpoolEntry);
 	NmRun *run = nm_run_begin(spool);
@@ -66,7 +66,7 @@ write_run(NmSpool *spool)
 		nm_run_write(run, &spool->entries[i],
 					 Min(step, spool->nentries - i) * sizeof(NmSpoolEntry));
 	}
-	nm_run_end(run);
+	nm_run_end(spool, run);
 	spool->nentries = 0;
 }
 
@@ -87,7 +87,7 @@ nm_spool_fixed_add(NmSpool *spool, Datum value, bool isnull, uint64 what)
 										   spool->maxentries * sizeof(NmSpoolEntry));
 		}
 		else
-			write_run(spool);
+			nm_spool_fixed_flush(spool);
 	}
 
 	e = &spool->entries[spool->nentries++];
@@ -142,7 +142,7 @@ nm_spool_fixed_load(NmSpool *spool)
 	}
 
 	if (spool->nentries > 0)
-		write_run(spool);
+		nm_spool_fixed_flush(spool);
 	pfree(spool->entries);
 	spool->entries = NULL;
 	nm_runs_load(spool);

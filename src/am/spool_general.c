@@ -256,8 +256,8 @@ sort_tuples(NmSpool *spool, NmSpoolTuple *t, int64 n, int words)
 }
 
 /* Sort what is in memory and write it out as one run. */
-static void
-write_run(NmSpool *spool)
+void
+nm_spool_general_flush(NmSpool *spool)
 {
 	NmRun *run = nm_run_begin(spool);
 
@@ -279,7 +279,7 @@ write_run(NmSpool *spool)
 		nm_run_write(run, &t->entry, sizeof(NmSpoolEntry));
 		nm_run_write(run, t->itup, MAXALIGN(IndexTupleSize(t->itup)));
 	}
-	nm_run_end(run);
+	nm_run_end(spool, run);
 	spool->nentries = 0;
 	MemoryContextReset(spool->tuple_cxt);
 }
@@ -305,6 +305,19 @@ make_room(NmSpool *spool)
 }
 
 void
+nm_spool_general_stop_abbreviating(NmSpool *spool)
+{
+	SortSupport ssup = &spool->support[0];
+
+	if (!is_abbreviated(spool))
+		return;
+	ssup->comparator = ssup->abbrev_full_comparator;
+	ssup->abbrev_converter = NULL;
+	ssup->abbrev_abort = NULL;
+	ssup->abbrev_full_comparator = NULL;
+}
+
+void
 nm_spool_general_add(NmSpool *spool, Datum *values, bool *isnull, ItemPointer tid, uint64 what)
 {
 	SortSupport ssup = &spool->support[0];
@@ -313,7 +326,7 @@ nm_spool_general_add(NmSpool *spool, Datum *values, bool *isnull, ItemPointer ti
 	NmItem item;
 
 	if (!make_room(spool))
-		write_run(spool);
+		nm_spool_general_flush(spool);
 
 	t = &spool->tuples[spool->nentries];
 	old = MemoryContextSwitchTo(spool->tuple_cxt);
@@ -327,12 +340,7 @@ nm_spool_general_add(NmSpool *spool, Datum *values, bool *isnull, ItemPointer ti
 	{
 		spool->abbrev_next *= 2;
 		if (ssup->abbrev_abort((int) Min(spool->ntotal, INT_MAX), ssup))
-		{
-			ssup->comparator = ssup->abbrev_full_comparator;
-			ssup->abbrev_converter = NULL;
-			ssup->abbrev_abort = NULL;
-			ssup->abbrev_full_comparator = NULL;
-		}
+			nm_spool_general_stop_abbreviating(spool);
 	}
 	if (is_abbreviated(spool) && !isnull[0])
 	{
@@ -364,7 +372,7 @@ nm_spool_general_load(NmSpool *spool)
 	}
 
 	if (spool->nentries > 0)
-		write_run(spool);
+		nm_spool_general_flush(spool);
 	pfree(spool->tuples);
 	spool->tuples = NULL;
 	nm_runs_load(spool);

@@ -24,11 +24,15 @@
 StaticAssertDecl(sizeof(NmSpoolEntry) + MAXALIGN(NM_MAX_KEY_SIZE) <= NM_RUN_BUFFER / 2,
 				 "a run's buffer holds some records");
 
-/* A new run, the last in the list, to be written by nm_run_write. */
-NmRun *
-nm_run_begin(NmSpool *spool)
+static void
+run_name(char *name, int worker, int run)
 {
-	MemoryContext old = MemoryContextSwitchTo(spool->cxt);
+	snprintf(name, NM_RUN_NAME, "run.%d.%d", worker, run);
+}
+
+static NmRun *
+add_run(NmSpool *spool)
+{
 	NmRun *run = palloc(sizeof(NmRun));
 
 	run->file = NULL;
@@ -36,34 +40,102 @@ nm_run_begin(NmSpool *spool)
 	run->pos = run->n = 0;
 	if (spool->nruns >= spool->maxruns)
 	{
-		spool->maxruns = Max(16, spool->maxruns * 2);
-		spool->runs = spool->runs ? repalloc(spool->runs, spool->maxruns * sizeof(NmRun *)) : palloc(spool->maxruns * sizeof(NmRun *));
+		int most = Max(16, spool->maxruns * 2);
+
+		if (spool->runs == NULL)
+			spool->runs = palloc(most * sizeof(NmRun *));
+		else
+			spool->runs = repalloc(spool->runs, most * sizeof(NmRun *));
+		spool->maxruns = most;
 	}
 	spool->runs[spool->nruns++] = run;
-	run->file = BufFileCreateTemp(false);
+	return run;
+}
+
+/* A new run, the last in the list, to be written by nm_run_write. */
+NmRun *
+nm_run_begin(NmSpool *spool)
+{
+	MemoryContext old = MemoryContextSwitchTo(spool->cxt);
+	NmRun *run = add_run(spool);
+
+	if (spool->shared)
+	{
+		char name[NM_RUN_NAME];
+
+		run_name(name, spool->worker, spool->nruns - 1);
+		run->file = BufFileCreateFileSet(&spool->shared->fs, name);
+	}
+	else
+		run->file = BufFileCreateTemp(false);
 	MemoryContextSwitchTo(old);
 	return run;
 }
 
 void
-nm_run_write(NmRun *run, const void *data, Size len)
+nm_run_append(BufFile *file, const void *data, Size len)
 {
 #if PG_VERSION_NUM >= 160000
-	BufFileWrite(run->file, data, len);
+	BufFileWrite(file, data, len);
 #else
-	BufFileWrite(run->file, unconstify(void *, data), len);
+	BufFileWrite(file, unconstify(void *, data), len);
 #endif
+}
+
+void
+nm_run_read(BufFile *file, void *data, Size len)
+{
+#if PG_VERSION_NUM >= 160000
+	BufFileReadExact(file, data, len);
+#else
+	if (BufFileRead(file, data, len) != len)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not read from a temporary file of an index sort")));
+#endif
+}
+
+void
+nm_run_write(NmRun *run, const void *data, Size len)
+{
+	nm_run_append(run->file, data, len);
 	run->left += len;
 }
 
-/* All is written: to be read from the beginning. */
+/* All is written: to be read from the beginning, here or by the leader. */
 void
-nm_run_end(NmRun *run)
+nm_run_end(NmSpool *spool, NmRun *run)
 {
+	if (spool->shared)
+	{
+		BufFileExportFileSet(run->file);
+		BufFileClose(run->file);
+		spool->runs[spool->nruns - 1] = NULL;
+		pfree(run);
+		return;
+	}
 	if (BufFileSeek(run->file, 0, 0L, SEEK_SET) != 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not rewind a temporary file of an index sort")));
+}
+
+void
+nm_runs_adopt(NmSpool *spool, SharedFileSet *files, int worker, int nruns)
+{
+	MemoryContext old = MemoryContextSwitchTo(spool->cxt);
+
+	for (int i = 0; i < nruns; i++)
+	{
+		NmRun *run = add_run(spool);
+		char name[NM_RUN_NAME];
+
+		run_name(name, worker, i);
+		run->file = BufFileOpenFileSet(&files->fs, name, O_RDONLY, false);
+		run->left = BufFileSize(run->file);
+	}
+	spool->adopted = spool->adopted || nruns > 0;
+	MemoryContextSwitchTo(old);
 }
 
 /* Have at least len bytes at buf + pos; false at the run's end. */
@@ -84,14 +156,7 @@ have_bytes(NmRun *run, int len)
 	run->n -= run->pos;
 	run->pos = 0;
 	want = (int) Min(run->left, NM_RUN_BUFFER - run->n);
-#if PG_VERSION_NUM >= 160000
-	BufFileReadExact(run->file, run->buf.data + run->n, want);
-#else
-	if (BufFileRead(run->file, run->buf.data + run->n, want) != want)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not read from a temporary file of an index sort")));
-#endif
+	nm_run_read(run->file, run->buf.data + run->n, want);
 	run->left -= want;
 	run->n += want;
 	return have_bytes(run, len);
@@ -183,7 +248,7 @@ merge_runs(NmSpool *spool, int n, bool to_tree)
 	}
 	binaryheap_free(heap);
 	if (out)
-		nm_run_end(out);
+		nm_run_end(spool, out);
 
 	for (int i = 0; i < n; i++)
 	{
@@ -201,6 +266,12 @@ nm_runs_load(NmSpool *spool)
 	/* a BufFile has a buffer of BLCKSZ besides */
 	int fanin = (int) Min(Max(6, spool->workmem / (sizeof(NmRun) + BLCKSZ)), 1024);
 
+	/*
+	 * What a type abbreviates is made for one sort: another process may have
+	 * done it otherwise, or have stopped doing it.
+	 */
+	if (spool->adopted && !spool->fixed)
+		nm_spool_general_stop_abbreviating(spool);
 	while (spool->nruns > fanin)
 		merge_runs(spool, fanin, false);
 	nm_spool_set_phase(spool, NM_PHASE_LOAD);
@@ -212,7 +283,7 @@ nm_runs_close(NmSpool *spool)
 {
 	for (int i = 0; i < spool->nruns; i++)
 	{
-		if (spool->runs[i]->file)
+		if (spool->runs[i] != NULL && spool->runs[i]->file)
 			BufFileClose(spool->runs[i]->file);
 	}
 	spool->nruns = 0;

@@ -16,7 +16,7 @@
  * Who has to wait for another transaction has no entry meanwhile (see below).
  *
  * Locks: at most one stripe, never while waiting for a transaction or for a
- * load; below it only heap buffers and the pool.
+ * load; below it only heap buffers, the pool, and NM_LOCK_REGISTRY.
  *
  * IDENTIFICATION
  *	  src/am/unique.c
@@ -25,7 +25,7 @@
  */
 #include "postgres.h"
 
-#include "am/am.h"
+#include "am/life.h"
 #include "am/unique.h"
 
 #include "access/genam.h"
@@ -50,11 +50,16 @@ static NmVerdict check_conflicts(NmIndex *idx, NmTree *tree, Relation heap,
 								 IndexUniqueCheck check, bool *found,
 								 TransactionId *xwait, uint32 *token);
 static NmVerdict check_row(Relation heap, ItemPointer tid, uint64 other,
-						   IndexUniqueCheck check, bool *dead,
+						   IndexUniqueCheck check, bool *dead, bool *being_inserted,
 						   TransactionId *xwait, uint32 *token);
 static void report_violation(NmIndex *idx, Relation index, Relation heap,
 							 const NmItem *item) __attribute__((noreturn));
 static inline LWLock *stripe_of(NmIndex *idx, uint64 lid);
+static void held_up_here(NmIndex *idx, uint64 tid);
+static bool held_up_before(NmIndex *idx, uint64 tid);
+
+/* Has this process an entry in the list? */
+static bool held_up = false;
 
 static inline LWLock *
 stripe_of(NmIndex *idx, uint64 lid)
@@ -62,6 +67,54 @@ stripe_of(NmIndex *idx, uint64 lid)
 	uint64 h = (lid + idx->slot->identity) * UINT64CONST(0x9E3779B97F4A7C15);
 
 	return NmLock(NM_LOCK_STRIPE0 + (h >> 32) % NM_NUM_STRIPES);
+}
+
+/*
+ * Rows that are held up: README, "Own entries".  Looked at and written only
+ * where somebody is about to wait anyway.
+ */
+static void
+held_up_here(NmIndex *idx, uint64 tid)
+{
+	NmHeldUp *row = &nm_held_up_rows()[nm_my_slot()];
+
+	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_EXCLUSIVE);
+	row->db = MyDatabaseId;
+	row->heapoid = idx->heapoid;
+	row->indexoid = idx->indexoid;
+	row->tid = tid;
+	held_up = true;
+	LWLockRelease(NmLock(NM_LOCK_REGISTRY));
+}
+
+void
+nm_held_up_clear(void)
+{
+	if (!held_up)
+		return;
+	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_EXCLUSIVE);
+	nm_held_up_rows()[nm_my_slot()].db = InvalidOid;
+	held_up = false;
+	LWLockRelease(NmLock(NM_LOCK_REGISTRY));
+}
+
+/*
+ * Is the insert of a row, whose transaction is running, held up in an index
+ * that comes before this one?  Core inserts into a table's indexes in the order
+ * of their OIDs.
+ */
+static bool
+held_up_before(NmIndex *idx, uint64 tid)
+{
+	const NmHeldUp *rows = nm_held_up_rows();
+	bool found = false;
+
+	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_SHARED);
+	for (int i = 0; i < nm_registry->nprocs && !found; i++)
+		found = rows[i].db == MyDatabaseId && rows[i].heapoid == idx->heapoid &&
+				rows[i].tid == tid && rows[i].indexoid < idx->indexoid;
+	LWLockRelease(NmLock(NM_LOCK_REGISTRY));
+	return found;
 }
 
 bool
@@ -128,6 +181,7 @@ nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
 			 * as in nbtree.  The row is ours and not committed: nobody misses
 			 * the entry.
 			 */
+			held_up_here(idx, t);
 			(void) nm_tree_delete(tree, item, t);
 		}
 		LWLockRelease(stripe);
@@ -168,6 +222,7 @@ nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
 		{
 			case NM_OK:
 			case NM_EXISTS:
+				nm_held_up_clear();
 				nm_sample_leaf(leaf);
 				nm_count(idx, 0, 1, 0);
 				nm_predicate_check_insert(idx, index, heap);
@@ -226,6 +281,7 @@ check_conflicts(NmIndex *idx, NmTree *tree, Relation heap, const NmItem *item,
 		for (int i = 0; i < batch->n && !finished; i++)
 		{
 			bool isdead = false;
+			bool being_inserted = false;
 
 			/* the own row's entry: a load or CREATE INDEX CONCURRENTLY put it in */
 			if (batch->tids[i] == own)
@@ -234,7 +290,11 @@ check_conflicts(NmIndex *idx, NmTree *tree, Relation heap, const NmItem *item,
 				continue;
 			}
 
-			verdict = check_row(heap, tid, batch->tids[i], check, &isdead, xwait, token);
+			verdict = check_row(heap, tid, batch->tids[i], check, &isdead, &being_inserted,
+								xwait, token);
+			/* a load has put it in; its own insert will come here and see ours */
+			if (verdict == NM_WAIT && being_inserted && held_up_before(idx, batch->tids[i]))
+				verdict = NM_UNIQUE;
 			if (verdict != NM_UNIQUE)
 				finished = true;
 			if (isdead)
@@ -264,7 +324,7 @@ check_conflicts(NmIndex *idx, NmTree *tree, Relation heap, const NmItem *item,
 /* Is the row at other, which has the same key, in the way? */
 static NmVerdict
 check_row(Relation heap, ItemPointer tid, uint64 other, IndexUniqueCheck check,
-		  bool *dead, TransactionId *xwait, uint32 *token)
+		  bool *dead, bool *being_inserted, TransactionId *xwait, uint32 *token)
 {
 	SnapshotData dirty;
 	ItemPointerData htid;
@@ -278,7 +338,8 @@ check_row(Relation heap, ItemPointer tid, uint64 other, IndexUniqueCheck check,
 	if (check == UNIQUE_CHECK_PARTIAL)
 		return NM_CONFLICT;
 
-	*xwait = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
+	*being_inserted = TransactionIdIsValid(dirty.xmin);
+	*xwait = *being_inserted ? dirty.xmin : dirty.xmax;
 	if (TransactionIdIsValid(*xwait))
 	{
 		*token = dirty.speculativeToken;

@@ -7,7 +7,8 @@
  * Before version 18 a unique index of ours makes every INSERT ... ON CONFLICT
  * on its table fail inside the executor with an internal error, even when
  * another index is the arbiter.  A WARNING says so when the index is made, and
- * a clear error comes before the internal one.
+ * a clear error comes before the internal one.  A foreign key that core would
+ * let refer to such an index gets a clear error instead of the internal one.
  *
  * DROP DATABASE, RENAME, SET TABLESPACE and CREATE DATABASE ... TEMPLATE fail or
  * wait when somebody is connected to the database, so our loaders are kept out
@@ -228,6 +229,68 @@ nm_executor_start(QueryDesc *queryDesc, int eflags)
  * ---------------------------------------------------------------------
  */
 
+/* What comes before us in the chain, or core. */
+static void
+run_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
+			ProcessUtilityContext context, ParamListInfo params,
+			QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
+{
+	if (prev_ProcessUtility)
+		prev_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+	else
+		standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+}
+
+#if PG_VERSION_NUM < 180000
+/*
+ * Core chooses the unique index that a foreign key refers to, from all of the
+ * table, and then insists on btree.  That choice cannot be foretold without
+ * the locks that it is made under, so the error is recognized: an internal one
+ * of that very function, in which there is no other of this kind.
+ */
+static bool
+is_foreign_key_error(void)
+{
+	ErrorData *edata;
+	bool is;
+
+	if (geterrcode() != ERRCODE_INTERNAL_ERROR)
+		return false;
+	edata = CopyErrorData();
+	is = edata->funcname != NULL && strcmp(edata->funcname, "ATAddForeignKeyConstraint") == 0 &&
+		 edata->message != NULL && strstr(edata->message, "b-tree") != NULL;
+	FreeErrorData(edata);
+	return is;
+}
+
+/* run_utility() for commands that may make foreign keys. */
+static void
+run_with_foreign_keys(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
+					  ProcessUtilityContext context, ParamListInfo params,
+					  QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		run_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		if (!is_foreign_key_error())
+			PG_RE_THROW();
+		FlushErrorState();
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("foreign keys cannot refer to a unique numa_btree index"),
+				 errdetail("Before PostgreSQL 18, a foreign key needs a btree index on the referenced columns, and of several unique indexes on them the oldest is taken."),
+				 errhint("Make the index a btree index.")));
+	}
+	PG_END_TRY();
+}
+#endif
+
 /*
  * The database that a command wants nobody to be connected to, or InvalidOid.
  * *files_go: its files are gone from where they were, when the command is done.
@@ -297,10 +360,12 @@ nm_process_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTre
 					 strcmp(((IndexStmt *) stmt)->accessMethod, NM_AM_NAME) == 0;
 #endif
 
-	if (prev_ProcessUtility)
-		prev_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+#if PG_VERSION_NUM < 180000
+	if (IsA(stmt, CreateStmt) || IsA(stmt, AlterTableStmt) || IsA(stmt, CreateSchemaStmt))
+		run_with_foreign_keys(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 	else
-		standard_ProcessUtility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
+#endif
+		run_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
 
 	/*
 	 * A prepared transaction's drops are known by the files it removed, and

@@ -273,7 +273,8 @@ typedef struct NmScan
 	const NmBound *hi;
 	bool keys_wanted; /* GENERAL: copy key bytes into the batch */
 	bool with_killed; /* show killed entries too */
-	int most;		  /* entries wanted in a batch, 0 = what the leaf has */
+	int most;		  /* entries wanted in a batch, 0 = what the leaf has; for callers
+					   * that know how many they want, which PostgreSQL does not tell */
 
 	/*
 	 * Called with the lock id of every leaf that the scan reads, before it is
