@@ -62,6 +62,7 @@ INSERT INTO sample VALUES
 	('name', 'name', '{a,b,"",A,pg_class,zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz,é}'),
 	('numeric', 'numeric', '{1.0,1.00,1,0,-0.0,NaN,Infinity,-Infinity,1e-100,1e100,-1.5,123456789012345678901234567890.123}'),
 	('oid', 'oid', '{0,1,4294967295,2147483648}'),
+	('oid8', 'oid8', '{0,1,4294967296,9223372036854775808,18446744073709551615}'),	-- from 19 on
 	('oidvector', 'oidvector', '{"","1","1 2","2","4294967295"}'),
 	('pg_lsn', 'pg_lsn', '{0/0,0/1,1/0,FFFFFFFF/FFFFFFFF,80000000/0}'),
 	('anyrange', 'int4range', '{empty,"[1,2)","[1,3)","(,1)","(,)","[5,)","[1,1)"}'),

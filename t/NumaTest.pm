@@ -13,11 +13,11 @@ our @EXPORT = qw(new_node by_index by_seq same_rows planned wait_planned check_a
   worker_pid wait_worker committed fails_like
   end_session);
 
-# A server with numa_migrate preloaded, small and quiet.
+# A server with numa_migrate preloaded, small and quiet. install_path: of another version.
 sub new_node
 {
 	my ($name, %opt) = @_;
-	my $node = PostgreSQL::Test::Cluster->new($name);
+	my $node = PostgreSQL::Test::Cluster->new($name, $opt{install_path} ? (install_path => $opt{install_path}) : ());
 
 	$node->init(%{ $opt{init} // {} });
 	$node->append_conf('postgresql.conf', qq(

@@ -352,6 +352,10 @@ estimate(PlannerInfo *root, IndexPath *path, double loop_count, GenericCosts *co
 		costs->numIndexTuples = rint(costs->numIndexTuples / descents);
 	}
 	costs->num_sa_scans = descents;
+#if PG_VERSION_NUM >= 190000
+	/* the block in the file is no leaf; nbtree says so of its metapage */
+	costs->numNonLeafPages = 1;
+#endif
 	genericcostestimate(root, path, loop_count, costs);
 
 	/* comparisons on the way down, then the cost of visiting each page */
