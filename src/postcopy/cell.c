@@ -16,6 +16,27 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/*
+ * The thread's id and the process it was asked in.  Static thread-local storage:
+ * a signal handler may use it.
+ */
+static __thread struct
+{
+	pid_t process;
+	uint32_t thread;
+} self __attribute__((tls_model("initial-exec")));
+
+uint32_t
+nm_pc_thread(void)
+{
+	if (*nm_pc_process == 0 || self.process != *nm_pc_process)
+	{
+		self.thread = (uint32_t) syscall(SYS_gettid);
+		self.process = *nm_pc_process;
+	}
+	return self.thread;
+}
+
 /* How often a waiter looks whether the filler still lives. */
 #define LOOK_NS 50000000
 
@@ -33,8 +54,7 @@ nm_pc_claim(NmPostcopy *pc, size_t cell, bool wait)
 
 	if (seen == NM_CELL_DONE)
 		return NM_CLAIM_DONE;
-	/* not cached: a thread-local variable may allocate in a signal handler */
-	mine = (uint32_t) syscall(SYS_gettid) << 2 | NM_CELL_OWNED;
+	mine = nm_pc_thread() << 2 | NM_CELL_OWNED;
 	for (;;)
 	{
 		if (seen == NM_CELL_DONE)

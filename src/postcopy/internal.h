@@ -49,6 +49,16 @@ struct NmPostcopy
 /* All regions of this process. */
 extern NmPostcopy nm_pc_regions[NM_PC_MAX_REGIONS];
 
+/*
+ * The process that attached last, in a page that the kernel zeroes in every
+ * child (MADV_WIPEONFORK): knowing it costs no system call, and a fork that
+ * nobody was told of can't be overlooked.  NULL before the first attach.
+ */
+extern pid_t *nm_pc_process;
+
+/* Id of the calling thread. */
+extern uint32_t nm_pc_thread(void);
+
 #define nm_pc_count(pc, what, n) ((void) __atomic_fetch_add(&(pc)->stats.what, (n), __ATOMIC_RELAXED))
 
 /* cell.c */

@@ -21,6 +21,30 @@
 #include <unistd.h>
 
 NmPostcopy nm_pc_regions[NM_PC_MAX_REGIONS];
+pid_t *nm_pc_process;
+
+/* Note which process this is; 0 or a negative errno. */
+static int
+note_process(pid_t me)
+{
+	if (nm_pc_process == NULL)
+	{
+		void *page = mmap(NULL, NM_PC_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (page == MAP_FAILED)
+			return -errno;
+		if (madvise(page, NM_PC_PAGE, MADV_WIPEONFORK) != 0)
+		{
+			int err = errno;
+
+			(void) munmap(page, NM_PC_PAGE);
+			return -err;
+		}
+		nm_pc_process = page;
+	}
+	*nm_pc_process = me;
+	return 0;
+}
 
 static bool
 is_minor(NmPcFill fill)
@@ -122,6 +146,9 @@ nm_postcopy_attach(const NmPcConfig *config, void *shared, int *err)
 		*err = EINVAL;
 		return NULL;
 	}
+	*err = -note_process(me);
+	if (*err != 0)
+		return NULL;
 	for (int i = NM_PC_MAX_REGIONS - 1; i >= 0; i--)
 	{
 		/* what a fork left behind: the parent's region and descriptor */

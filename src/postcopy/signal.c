@@ -17,7 +17,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 static struct sigaction before; /* who handled SIGBUS before us */
 static bool installed;
@@ -74,8 +73,6 @@ hand_on(int sig, siginfo_t *info, void *context)
 static bool
 serve(void *addr)
 {
-	pid_t me = 0;
-
 	for (int i = 0; i < NM_PC_MAX_REGIONS; i++)
 	{
 		NmPostcopy *pc = &nm_pc_regions[i];
@@ -90,9 +87,7 @@ serve(void *addr)
 		if (at >= pc->config.bytes)
 			continue;
 		/* inherited by fork: the descriptor would fill the parent's memory */
-		if (me == 0)
-			me = getpid();
-		if (pc->pid != me)
+		if (pc->pid != *nm_pc_process)
 			continue;
 		err = nm_pc_touch(pc, at / NM_PC_PAGE);
 		if (err == 0)
