@@ -277,7 +277,7 @@ class Fuzzer:
             if answer[0] == "!":
                 self.report(questions[int(i)], answer[1:])
             self.queries += 1
-            if answer[0] == "E":
+            if answer[0] in "EB":
                 self.failed_alike += 1
                 self.alike[answer[1:80]] += 1
                 continue

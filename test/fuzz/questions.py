@@ -298,6 +298,8 @@ class Asker:
             return Question("SELECT a.id, x.k, x.id FROM t a, LATERAL (SELECT %s AS k, b.id FROM t b WHERE %s %s %s ORDER BY %s, b.id LIMIT %d) x WHERE %s"
                             % (inner, inner, op, outer, order, r.choice((1, 3, 20)), few), 0, self.how("a", "on", "in"))
         if n == 2:
+            if key.column is not None and key.column.kind.sql.endswith("[]"):
+                return Question("SELECT a.id, (SELECT count(*) FROM t b WHERE %s = %s) FROM t a WHERE %s" % (inner, outer, few), 0, self.how("o", "i", "b"))
             return Question("SELECT a.id, (SELECT count(*) FROM t b WHERE %s = ANY (ARRAY[%s, %s]) AND %s %s %s) FROM t a WHERE %s"
                             % (inner, outer, outer, inner, op, outer, few), 0, self.how("o", "i", "b"))
         return Question("SELECT a.id FROM t a WHERE %s AND %s %sIN (SELECT %s FROM t b WHERE b.id %% 3 = 0)" % (few, outer, r.choice(("", "NOT ")), inner),
