@@ -195,9 +195,10 @@ class Fuzzer:
         s.run("DECLARE n SCROLL CURSOR FOR SELECT id, %s FROM t%s ORDER BY %s" % (key.expr, where, order))
         s.run("SELECT own.use_way(-1)")
         got = []
+        # one of them: the other one would wait for what this one has locked
+        who = self.other if r.random() < 0.6 else s
         for _ in range(r.choice((1, 3, 6))):
             got += s.run("FETCH %d FROM n" % r.choice((1, 7, 40, 200)))
-            who = self.other if r.random() < 0.6 else s
             if who is s:
                 s.run("SAVEPOINT a")
             try:
@@ -211,7 +212,6 @@ class Fuzzer:
             else:
                 # the twin would have to follow
                 t.in_doubt = t.in_doubt or t.twin
-            # another session can't vacuum what this transaction changed, but what others did
             if who is self.other and r.random() < 0.5:
                 changer.vacuum(self.other)
         got += s.run("FETCH ALL FROM n")
