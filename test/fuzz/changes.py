@@ -111,9 +111,10 @@ class Changer:
         else:
             self.maintain()
 
-    def vacuum(self, session):
-        r = self.rnd
-        session.may(r.choice(("VACUUM t", "VACUUM t", "VACUUM (INDEX_CLEANUP on) t", "VACUUM (INDEX_CLEANUP off) t", "VACUUM ANALYZE t", "VACUUM (FREEZE, DISABLE_PAGE_SKIPPING) t", "ANALYZE t")), *HARMLESS)
+    def vacuum(self, session, patient=True):
+        """patient: may wait for pins; a cursor that is open in this very program would never let go."""
+        how = self.rnd.choice(("VACUUM t", "VACUUM t", "VACUUM (INDEX_CLEANUP on) t", "VACUUM (INDEX_CLEANUP off) t", "VACUUM ANALYZE t", "VACUUM (FREEZE, DISABLE_PAGE_SKIPPING) t", "ANALYZE t"))
+        session.may(how if patient else "VACUUM t", *HARMLESS)
 
     def subtransactions(self):
         t, r = self.t, self.rnd

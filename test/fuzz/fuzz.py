@@ -42,7 +42,7 @@ class Fuzzer:
     def connect(self, log=None, schema="round"):
         s = Session(self.args.conninfo, log)
         s.run("SET client_min_messages = error; SET search_path = %s, own, public" % schema)
-        s.run("SET lock_timeout = '20s'; SET statement_timeout = '200s'")
+        s.run("SET lock_timeout = '20s'; SET statement_timeout = '90s'")
         return s
 
     def connect_again(self, log=None):
@@ -117,6 +117,7 @@ class Fuzzer:
                 crash_at = r.randrange(steps) if crash else -1
                 for step in range(steps):
                     if self.cancels:
+                        self.s.in_a_hurry = True
                         self.s.run("SET statement_timeout = %d" % r.choice((1, 2, 5, 20)))
                     self.step(changer, asker, r)
                     if step == crash_at:
@@ -124,7 +125,7 @@ class Fuzzer:
                         changer.s, changer.other = self.s, self.other
             if crash and writers:
                 self.crash(r)
-            self.s.run("SET statement_timeout = '200s'")
+            self.s.run("SET statement_timeout = '90s'")
             if t.in_doubt:
                 t.settle()
             t.check()
@@ -155,7 +156,7 @@ class Fuzzer:
             self.s.run("ROLLBACK")
             t.in_doubt = True
         if t.in_doubt:
-            self.s.run("SET statement_timeout = '200s'")
+            self.s.run("SET statement_timeout = '90s'")
             t.settle()
             if not t.indexes:
                 t.indexes = []
@@ -213,7 +214,7 @@ class Fuzzer:
                 # the twin would have to follow
                 t.in_doubt = t.in_doubt or t.twin
             if who is self.other and r.random() < 0.5:
-                changer.vacuum(self.other)
+                changer.vacuum(self.other, patient=False)
         got += s.run("FETCH ALL FROM n")
         want = s.run("FETCH ALL FROM q")
         s.run("COMMIT")
@@ -293,7 +294,7 @@ class Fuzzer:
         """The question, what each way answers, and the rows that differ."""
         lines = ["question: %s" % q.sql, "  ordered columns: %d, how: %s, steps: %s, args: %s" % (q.nkeys, q.how, q.steps, q.args), answers]
         try:
-            self.s.run("SET statement_timeout = '200s'") if not self.cancels else None
+            self.s.run("SET statement_timeout = '90s'") if not self.cancels else None
             again = self.s.run("SELECT own.ask(q, k, h, s, a) FROM (VALUES %s) v(n, q, k, h, s, a)" % q.values(0))[0][0]
             lines.append("asked again: %s" % ("the same answers" if again == "!" + answers else again.lstrip("!")))
             if not q.args:

@@ -68,6 +68,7 @@ class Session:
             self.conn = None
             raise Lost(message)
         self.pid = _pq.PQbackendPID(self.conn)
+        self.in_a_hurry = False     # a statement timeout is what was wanted
         self.log = log
 
     def close(self):
@@ -86,6 +87,8 @@ class Session:
             _pq.PQclear(result)
         if _pq.PQstatus(self.conn) != 0 or not state:
             raise Lost(message or _pq.PQerrorMessage(self.conn).decode(errors="replace"))
+        if "statement timeout" in message and not self.in_a_hurry:
+            state = "hangs"
         raise Error(state, message, constraint, sql)
 
     def _answer(self, result, sql):
