@@ -267,14 +267,16 @@ class Writers:
             return [r.choice(("VACUUM t", "VACUUM t", "VACUUM (INDEX_CLEANUP off) t", "VACUUM (FREEZE) t", "ANALYZE t"))]
         if n < 0.88:
             return ["SELECT pg_cancel_backend(%d)" % r.choice(self.sessions).pid]
-        if n < 0.91:
+        if n < 0.92:
             name = "t_n%d" % r.choice(t.indexes).number
-            return [r.choice(("SELECT numa.btree_unload('%s')", "SELECT numa.btree_load('%s')", "SELECT numa.btree_check('%s', true)",
-                              "SELECT count(*) FROM numa.spread_relation('%s')", "SELECT count(*) FROM numa.move_relation('%s', 0)")) % name]
-        if n < 0.93 and not t.constrained:
+            steps = r.choice((["SELECT numa.btree_unload('%s')", "SELECT numa.btree_load('%s')"], ["SELECT numa.btree_unload('%s')", "SELECT numa.btree_load('%s')"],
+                              ["SELECT numa.btree_unload('%s')", None, "SELECT numa.btree_load('%s')"], ["SELECT numa.btree_check('%s', true)"],
+                              ["SELECT count(*) FROM numa.spread_relation('%s')", "SELECT count(*) FROM numa.move_relation('%s', 0)"]))
+            return [s % name if s else dml(t, r, numbers) for s in steps]
+        if n < 0.935 and not t.constrained:
             return [r.choice(("REINDEX TABLE CONCURRENTLY t", "REINDEX TABLE t", "CREATE INDEX CONCURRENTLY IF NOT EXISTS t_extra ON t USING numa_btree (%s)" % t.indexes[0].keys[0].expr,
                               "DROP INDEX CONCURRENTLY IF EXISTS t_extra"))]
-        if n < 0.94:
+        if n < 0.945:
             return [r.choice(("VACUUM FULL t", "CLUSTER t USING t_n%d" % t.indexes[0].number if t.indexes[0].clusterable else "ANALYZE t"))]
         # a reader that changes its mind about what it reads
         key = t.indexes[0].keys[0]

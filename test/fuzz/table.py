@@ -84,7 +84,7 @@ class Table:
         for t in self.names:
             self.do("CREATE %sTABLE %s (id int4 NOT NULL, pad text, %s) WITH (%s)"
                     % ("UNLOGGED " if unlogged else "", t, ", ".join(c.definition() for c in self.columns), options))
-        self.rows = r.choices((0, 10, 100, 300, 600, 1500, 3000, 12000), (2, 5, 15, 30, 25, 12, 8, 1))[0]
+        self.rows = r.choices((0, 10, 100, 300, 600, 1500, 3000, 12000), (2, 5, 20, 35, 25, 8, 4, 0.6))[0]
         if self.wide == 2 or any(c.kind.name == "text_long" for c in self.columns):
             self.rows = min(self.rows, 1500)
 
