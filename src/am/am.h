@@ -141,13 +141,14 @@ typedef enum NmFixedKind
 	NM_FIXED_CHAR /* "char": unsigned order */
 } NmFixedKind;
 
-/* How the first 8 bytes of order are taken from the first column. */
+/* What the 8 bytes of a head are taken from (image.c). */
 typedef enum NmHeadKind
 {
 	NM_HEAD_NONE,
-	NM_HEAD_FIXED, /* as NmFixedKind fixed, biased to unsigned */
-	NM_HEAD_BYTES, /* memcmp order: text in C collation, bytea, uuid, name... */
-	NM_HEAD_FLOAT  /* float4, float8 */
+	NM_HEAD_INTEGERS, /* as many of the first columns as are integers and fit */
+	NM_HEAD_STRING,	  /* varlena in memcmp order: text in C collation, bytea ... */
+	NM_HEAD_BYTES,	  /* fixed width in memcmp order: uuid, name ... */
+	NM_HEAD_FLOAT	  /* float4, float8 */
 } NmHeadKind;
 
 /* Comparisons of one column that need no function call (keys.c). */
@@ -167,9 +168,8 @@ typedef enum NmColumnOrder
 typedef struct NmKeyDesc
 {
 	NmLayout layout;
-	NmFixedKind fixed; /* of the first column, also for heads */
-	NmHeadKind head;
-	int natts; /* key columns + INCLUDE */
+	NmFixedKind fixed; /* of the first column */
+	int natts;		   /* key columns + INCLUDE */
 	int nkeys;
 	bool desc_first;   /* FIXED: order reversed */
 	bool nulls_first;  /* FIXED */
@@ -180,7 +180,17 @@ typedef struct NmKeyDesc
 	FmgrInfo order[INDEX_MAX_KEYS];
 	NmColumnOrder column[INDEX_MAX_KEYS];
 	NmFixedKind kind[INDEX_MAX_KEYS]; /* with NM_ORDER_INTEGER */
-	MemoryContext cxt;				  /* owns the copies */
+
+	/* GENERAL: heads and stored images (image.c) */
+	NmHeadKind head;
+	int nhead;			/* HEAD_INTEGERS: columns in it */
+	int nwhole;			/* key columns of which a folded image has nothing else */
+	int fold;			/* bytes that a folded image leaves out; strings: 0 */
+	int column_at[8];	/* HEAD_INTEGERS: where a column begins in the data */
+	int column_bits[8]; /* and the bits it has in the head */
+	int full_size;		/* bytes of data of every tuple without NULLs, 0 if they differ */
+
+	MemoryContext cxt; /* owns the copies */
 } NmKeyDesc;
 
 /*
@@ -313,27 +323,12 @@ extern int nm_compare_items(void *arg, const NmItem *a, const NmItem *b);
 extern int nm_compare_tuples(const NmKeyDesc *desc, IndexTuple a, IndexTuple b,
 							 struct SortSupportData *support);
 
-/*
- * Form an item from column values.  GENERAL: *tuple gets a palloc'd IndexTuple
- * the item points to (NULL for FIXED).  ERROR 54000 when too large.
- */
-extern void nm_form_item(NmIndex *idx, Relation index, Datum *values, bool *isnull,
-						 ItemPointer tid, NmItem *item, IndexTuple *tuple);
-/* GENERAL: the item that a whole index tuple stands for, head included. */
-extern void nm_item_from_tuple(const NmKeyDesc *desc, IndexTuple itup, NmItem *item);
-/* Entry i of a batch; GENERAL data points into the batch. */
-extern void nm_item_from_batch(const NmKeyDesc *desc, const NmBatch *batch, int i, NmItem *item);
-/* Head of a first-column value of the operator class's own type. */
-/* Bytes 8 * word and on of a string, as a head is made of the first ones. */
-extern uint64 nm_key_word(const NmKeyDesc *desc, const char *p, int len, int word);
-extern uint64 nm_key_head(const NmKeyDesc *desc, Datum value, bool isnull);
+/* Bytes of a value of an integer-like kind. */
+extern int nm_fixed_width(NmFixedKind kind);
 /* Built-in order function of an integer-like type, or NM_FIXED_NONE. */
 extern NmFixedKind nm_fixed_kind_of_proc(Oid proc);
 /* Raw order of two non-null column values, before DESC. */
 extern int nm_compare_column(const NmKeyDesc *desc, int attno, Datum a, Datum b);
-/* True if at least one key column of the item is NULL. */
-extern bool nm_item_has_null_key(const NmKeyDesc *desc, const NmItem *item);
-
 /* A non-null value of a fixed kind as the integer that orders it, and back. */
 static inline int64
 nm_fixed_value(NmFixedKind kind, Datum d)
@@ -381,8 +376,94 @@ nm_fixed_datum(NmFixedKind kind, int64 v)
 	return (Datum) 0;
 }
 
-/* Back to columns; values point into the item's data. */
+/*
+ * ---------------------------------------------------------------------
+ * Stored images of keys (image.c)
+ * ---------------------------------------------------------------------
+ */
+
+/* Tags of images. */
+#define NM_TAG_FOLDED	0x01 /* the beginning of the data is in the head only */
+#define NM_TAG_VARWIDTH 0x02 /* as INDEX_VAR_MASK */
+#define NM_TAG_NULLS	0x04 /* as INDEX_NULL_MASK */
+
+/* Room for an index tuple of any key; eight bytes more than the longest has. */
+typedef union NmTupleBuffer
+{
+	char data[MAXALIGN(NM_MAX_KEY_SIZE) + 8];
+	int64 align;
+} NmTupleBuffer;
+
+/* What of a first column is not in its key's head. */
+typedef struct NmTail
+{
+	const char *data;
+	int len;
+	int total; /* bytes of the whole value; what decides when tails are equal */
+} NmTail;
+
+/* Set the members of desc that say how images look; the others are there. */
+extern void nm_image_init(NmKeyDesc *desc);
+
+/*
+ * Form an index tuple from column values, palloc'd; ERROR 54000 when too large.
+ * An item, too: GENERAL items point into *tuple or to palloc'd memory, *tuple
+ * is NULL for FIXED.
+ */
+extern IndexTuple nm_form_tuple(const NmKeyDesc *desc, Relation index, Datum *values,
+								bool *isnull, ItemPointer tid);
+extern void nm_form_item(NmIndex *idx, Relation index, Datum *values, bool *isnull,
+						 ItemPointer tid, NmItem *item, IndexTuple *tuple);
+/*
+ * GENERAL: the item that an index tuple stands for.  It points into the tuple or
+ * into the buffer, which may be NULL to have one palloc'd, and holds both.
+ */
+extern void nm_item_from_tuple(const NmKeyDesc *desc, IndexTuple itup, NmItem *item,
+							   NmTupleBuffer *buffer);
+/* GENERAL: the item as an index tuple without heap TID, its own or made in the buffer. */
+extern IndexTuple nm_image_tuple(const NmKeyDesc *desc, const NmItem *item, NmTupleBuffer *buffer);
+/* Back to columns; values may point into memory that is palloc'd here. */
 extern void nm_deform_item(const NmKeyDesc *desc, const NmItem *item, Datum *values, bool *isnull);
+/* True if at least one key column of the item is NULL. */
+extern bool nm_item_has_null_key(const NmKeyDesc *desc, const NmItem *item);
+
+/* Head of a tuple's key, 0 if the index has no heads. */
+extern uint64 nm_tuple_head(const NmKeyDesc *desc, IndexTuple itup);
+/* Head of a non-null value of the first column's type; not HEAD_INTEGERS. */
+extern uint64 nm_value_head(const NmKeyDesc *desc, Datum value);
+/*
+ * HEAD_INTEGERS: add column i to a head.  False if nothing can be added behind
+ * it: it is NULL, or v, an integer of any width, is no value of the column's.
+ */
+extern bool nm_head_add(const NmKeyDesc *desc, int i, int64 v, bool isnull, uint64 *head);
+/* Bytes 8 * word and on of a string, as a head is made of the first ones. */
+extern uint64 nm_key_word(const NmKeyDesc *desc, const char *p, int len, int word);
+
+/*
+ * The tail of a folded image's first column, a string; false if there is no
+ * telling without the whole tuple.
+ */
+extern bool nm_image_tail(const NmKeyDesc *desc, const NmItem *item, NmTail *tail);
+extern bool nm_value_tail(const NmKeyDesc *desc, Datum value, NmTail *tail);
+
+/* Order of two first columns with the same head, DESC not applied. */
+static inline int
+nm_compare_tails(const NmTail *a, const NmTail *b)
+{
+	int r = memcmp(a->data, b->data, Min(a->len, b->len));
+
+	if (r != 0)
+		return r;
+	return (a->total > b->total) - (a->total < b->total);
+}
+
+static inline IndexTuple
+nm_item_tuple(const NmKeyDesc *desc, const NmItem *item, NmTupleBuffer *buffer)
+{
+	if (item->form)
+		return (IndexTuple) unconstify(void *, item->form);
+	return nm_image_tuple(desc, item, buffer);
+}
 
 static inline uint64
 nm_tid_encode(ItemPointer tid)

@@ -423,7 +423,7 @@ check_entry(NmCheck *check, int i)
 	const char *fault = NULL;
 	bool again = false;
 
-	nm_item_from_batch(&check->idx->desc, check->batch, i, &item);
+	nm_batch_item(check->batch, check->idx->desc.layout, i, &item);
 
 	/*
 	 * The line pointer may be reused between our looks, so a fault must stay

@@ -44,6 +44,7 @@ typedef struct NmDeltaEntry
 	uint64 head;
 	uint32 len;
 	bool isnull;
+	uint8 tag;
 } NmDeltaEntry;
 
 #define ENTRY_HEADER MAXALIGN(sizeof(NmDeltaEntry))
@@ -132,6 +133,7 @@ append_locked(NmSlot *slot, int partition, NmPageNo *spare, const NmItem *item, 
 	entry->key = item->key;
 	entry->head = item->head;
 	entry->isnull = item->isnull;
+	entry->tag = item->tag;
 	entry->len = len;
 	if (len > 0)
 		memcpy((char *) entry + ENTRY_HEADER, item->data, len);
@@ -261,9 +263,9 @@ nm_delta_drain(NmLoad *load)
 				item.key = entry->key;
 				item.head = entry->head;
 				item.isnull = entry->isnull;
+				item.tag = entry->tag;
 				item.len = entry->len;
-				if (entry->len > 0)
-					item.data = (char *) entry + ENTRY_HEADER;
+				item.data = (char *) entry + ENTRY_HEADER;
 
 				st = nm_tree_insert(tree, &item, entry->tid, NULL, NULL);
 				if (st == NM_NO_MEMORY)

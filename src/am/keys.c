@@ -1,14 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * keys.c
- *	  What an index's definition says about its keys: layout, order, heads,
- *	  and the way between column values and tree items.
+ *	  What an index's definition says about its keys: layout and order.
  *
  * The FIXED layout serves exactly one column whose order function is one of
  * the built-in integer-like ones: the value becomes an int64 whose signed order
- * is the index order (complemented for DESC).  Everything else is GENERAL: the
- * key bytes are the whole IndexTuple with a zero heap TID, so that a copied
- * entry can be handed to the executor, which takes the TID from elsewhere.
+ * is the index order (complemented for DESC).  Everything else is GENERAL: a
+ * key is an index tuple without a heap TID, in the form that image.c gives it.
  *
  * Functions here hold no lock.  Comparators run on private copies and may raise
  * an error.
@@ -44,8 +42,6 @@ static NmColumnOrder column_order(Oid proc, Oid collation, Form_pg_attribute att
 static int compare_bytes(const char *a, int alen, const char *b, int blen);
 static int compare_varlena(Datum a, Datum b, bool blanks);
 static int compare_float(double a, double b);
-static uint64 head_of_bytes(const unsigned char *p, int len);
-static uint64 head_of_float(double v);
 
 /*
  * The built-in order functions whose order is that of a machine integer.  The
@@ -79,8 +75,9 @@ nm_fixed_kind_of_proc(Oid proc)
 	}
 }
 
-static int
-fixed_kind_width(NmFixedKind kind)
+/* Bytes of a value of that kind. */
+int
+nm_fixed_width(NmFixedKind kind)
 {
 	switch (kind)
 	{
@@ -145,7 +142,7 @@ column_order(Oid proc, Oid collation, Form_pg_attribute att, NmFixedKind *kind)
 	if (*kind != NM_FIXED_NONE)
 	{
 		/* int8 is passed by reference on 32-bit machines: still an integer */
-		if (att->attlen == fixed_kind_width(*kind))
+		if (att->attlen == nm_fixed_width(*kind))
 			return NM_ORDER_INTEGER;
 		*kind = NM_FIXED_NONE;
 		return NM_ORDER_CALL;
@@ -226,26 +223,7 @@ nm_keydesc_init(NmKeyDesc *desc, Relation index, MemoryContext parent)
 	desc->nulls_first = (desc->indoption[0] & INDOPTION_NULLS_FIRST) != 0;
 	desc->layout = (desc->natts == 1 && desc->column[0] == NM_ORDER_INTEGER) ? NM_LAYOUT_FIXED : NM_LAYOUT_GENERAL;
 
-	switch (desc->column[0])
-	{
-		case NM_ORDER_CALL:
-			desc->head = NM_HEAD_NONE;
-			break;
-		case NM_ORDER_INTEGER:
-			desc->head = NM_HEAD_FIXED;
-			break;
-		case NM_ORDER_FLOAT4:
-		case NM_ORDER_FLOAT8:
-			desc->head = NM_HEAD_FLOAT;
-			break;
-		case NM_ORDER_VARLENA:
-		case NM_ORDER_BPCHAR:
-		case NM_ORDER_NAME:
-		case NM_ORDER_RAW:
-			desc->head = NM_HEAD_BYTES;
-			break;
-	}
-
+	nm_image_init(desc);
 	MemoryContextSwitchTo(old);
 }
 
@@ -366,13 +344,14 @@ nm_compare_column(const NmKeyDesc *desc, int attno, Datum a, Datum b)
 }
 
 /*
- * Key columns in index order, NULLs where the index wants them.  support: how
- * to compare the columns of kind NM_ORDER_CALL, or NULL: by their functions.
+ * Key columns from number "from" on, in index order, NULLs where the index
+ * wants them.  support: how to compare the columns of kind NM_ORDER_CALL, or
+ * NULL: by their functions.
  */
 static inline int
-compare_tuples(const NmKeyDesc *desc, IndexTuple ta, IndexTuple tb, SortSupport support)
+compare_tuples(const NmKeyDesc *desc, int from, IndexTuple ta, IndexTuple tb, SortSupport support)
 {
-	for (int i = 0; i < desc->nkeys; i++)
+	for (int i = from; i < desc->nkeys; i++)
 	{
 		bool na;
 		bool nb;
@@ -408,229 +387,40 @@ compare_tuples(const NmKeyDesc *desc, IndexTuple ta, IndexTuple tb, SortSupport 
 	return 0;
 }
 
-/* The tree's comparator of GENERAL keys. */
+/*
+ * The tree's comparator of GENERAL keys.  It is asked about keys with the same
+ * head, mostly; what that says of the first columns need not be looked at again.
+ */
 int
 nm_compare_items(void *arg, const NmItem *a, const NmItem *b)
 {
-	return compare_tuples((const NmKeyDesc *) arg, (IndexTuple) a->data, (IndexTuple) b->data, NULL);
+	const NmKeyDesc *desc = (const NmKeyDesc *) arg;
+	NmTupleBuffer abuf;
+	NmTupleBuffer bbuf;
+	int from = 0;
+
+	if (a->head == b->head && (a->tag & b->tag & NM_TAG_FOLDED))
+	{
+		NmTail ta;
+		NmTail tb;
+
+		from = desc->nwhole;
+		if (from == 0 && nm_image_tail(desc, a, &ta) && nm_image_tail(desc, b, &tb))
+		{
+			int r = nm_compare_tails(&ta, &tb);
+
+			if (r != 0)
+				return desc->desc_first ? (r < 0 ? 1 : -1) : r;
+			from = 1;
+		}
+		if (from >= desc->nkeys)
+			return 0;
+	}
+	return compare_tuples(desc, from, nm_item_tuple(desc, a, &abuf), nm_item_tuple(desc, b, &bbuf), NULL);
 }
 
 int
 nm_compare_tuples(const NmKeyDesc *desc, IndexTuple a, IndexTuple b, SortSupport support)
 {
-	return compare_tuples(desc, a, b, support);
-}
-
-/* The first eight bytes, big-endian, short ones padded with zeros. */
-static inline uint64
-head_of_bytes(const unsigned char *p, int len)
-{
-	uint64 h = 0;
-
-	if (len >= 8)
-	{
-		memcpy(&h, p, 8);
-#ifndef WORDS_BIGENDIAN
-		h = __builtin_bswap64(h);
-#endif
-		return h;
-	}
-	for (int i = 0; i < len; i++)
-		h |= (uint64) p[i] << (56 - 8 * i);
-	return h;
-}
-
-/*
- * The word-th eight bytes of a string that is the first column, as part of an
- * order-preserving image; beyond its end zeros.
- */
-uint64
-nm_key_word(const NmKeyDesc *desc, const char *p, int len, int word)
-{
-	uint64 h = 0;
-
-	if (len > word * 8)
-		h = head_of_bytes((const unsigned char *) p + word * 8, len - word * 8);
-	return desc->desc_first ? ~h : h;
-}
-
-/* Order-preserving image of a double; -0 is 0 and NaN is above infinity. */
-static inline uint64
-head_of_float(double v)
-{
-	uint64 h;
-
-	if (isnan(v))
-		return PG_UINT64_MAX;
-	if (v == 0)
-		v = 0;
-	memcpy(&h, &v, sizeof(h));
-	return (h & (UINT64CONST(1) << 63)) ? ~h : h | (UINT64CONST(1) << 63);
-}
-
-/*
- * The head of a first-column value: 64 bits such that head(a) < head(b)
- * implies that a comes before b in the index.  Values that share the lowest or
- * highest head with NULL are fine: equal heads decide nothing.
- */
-uint64
-nm_key_head(const NmKeyDesc *desc, Datum value, bool isnull)
-{
-	uint64 h = 0;
-
-	if (desc->head == NM_HEAD_NONE)
-		return 0;
-	if (isnull)
-		return desc->nulls_first ? 0 : PG_UINT64_MAX;
-
-	switch (desc->column[0])
-	{
-		case NM_ORDER_INTEGER:
-			h = (uint64) nm_fixed_value(desc->kind[0], value) ^ (UINT64CONST(1) << 63);
-			break;
-		case NM_ORDER_FLOAT4:
-			h = head_of_float(DatumGetFloat4(value));
-			break;
-		case NM_ORDER_FLOAT8:
-			h = head_of_float(DatumGetFloat8(value));
-			break;
-		case NM_ORDER_VARLENA:
-		case NM_ORDER_BPCHAR:
-		{
-			struct varlena *v = PG_DETOAST_DATUM_PACKED(value);
-			int len = VARSIZE_ANY_EXHDR(v);
-
-			if (desc->column[0] == NM_ORDER_BPCHAR)
-				len = bpchartruelen(VARDATA_ANY(v), len);
-			h = head_of_bytes((unsigned char *) VARDATA_ANY(v), len);
-			if ((Pointer) v != DatumGetPointer(value))
-				pfree(v);
-			break;
-		}
-		case NM_ORDER_NAME:
-		{
-			const char *name = NameStr(*DatumGetName(value));
-
-			h = head_of_bytes((const unsigned char *) name, strnlen(name, 8));
-			break;
-		}
-		case NM_ORDER_RAW:
-			h = head_of_bytes((unsigned char *) DatumGetPointer(value),
-							  TupleDescAttr(desc->tupdesc, 0)->attlen);
-			break;
-		case NM_ORDER_CALL:
-			return 0;
-	}
-	return desc->desc_first ? ~h : h;
-}
-
-void
-nm_item_from_tuple(const NmKeyDesc *desc, IndexTuple itup, NmItem *item)
-{
-	item->key = 0;
-	item->isnull = false;
-	item->data = itup;
-	item->len = IndexTupleSize(itup);
-	item->head = 0;
-	if (desc->head != NM_HEAD_NONE)
-	{
-		bool isnull;
-		Datum d = index_getattr(itup, 1, desc->tupdesc, &isnull);
-
-		item->head = nm_key_head(desc, d, isnull);
-	}
-}
-
-void
-nm_item_from_batch(const NmKeyDesc *desc, const NmBatch *batch, int i, NmItem *item)
-{
-	if (desc->layout == NM_LAYOUT_FIXED)
-	{
-		item->key = batch->keys[i];
-		item->isnull = i >= batch->null_from && i < batch->null_to;
-		item->head = 0;
-		item->data = NULL;
-		item->len = 0;
-	}
-	else
-		nm_item_from_tuple(desc, (IndexTuple) &batch->data[batch->off[i]], item);
-}
-
-void
-nm_form_item(NmIndex *idx, Relation index, Datum *values, bool *isnull,
-			 ItemPointer tid, NmItem *item, IndexTuple *tuple)
-{
-	const NmKeyDesc *desc = &idx->desc;
-	IndexTuple itup;
-
-	if (desc->layout == NM_LAYOUT_FIXED)
-	{
-		item->isnull = isnull[0];
-		item->key = 0;
-		if (!isnull[0])
-		{
-			item->key = nm_fixed_value(desc->fixed, values[0]);
-			if (desc->desc_first)
-				item->key = ~item->key;
-		}
-		item->head = 0;
-		item->data = NULL;
-		item->len = 0;
-		*tuple = NULL;
-		return;
-	}
-
-	/* t_tid stays zero: the tree stores keys of the same bytes once */
-	itup = index_form_tuple(desc->tupdesc, values, isnull);
-	if (unlikely(IndexTupleSize(itup) > NM_MAX_KEY_SIZE))
-	{
-		BlockNumber block = ItemPointerGetBlockNumberNoCheck(tid);
-		OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
-
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("index row size %zu exceeds %s maximum %d for index \"%s\"",
-						(Size) IndexTupleSize(itup), NM_AM_NAME, NM_MAX_KEY_SIZE,
-						RelationGetRelationName(index)),
-				 errdetail("Index row references tuple (%u,%u) of the table.",
-						   block, offset),
-				 errhint("Consider an index on a hash of the value, such as md5(value), or full text indexing.")));
-	}
-	nm_item_from_tuple(desc, itup, item);
-	*tuple = itup;
-}
-
-void
-nm_deform_item(const NmKeyDesc *desc, const NmItem *item, Datum *values, bool *isnull)
-{
-	if (desc->layout == NM_LAYOUT_FIXED)
-	{
-		isnull[0] = item->isnull;
-		values[0] = (Datum) 0;
-		if (!item->isnull)
-			values[0] = nm_fixed_datum(desc->fixed,
-									   desc->desc_first ? ~item->key : item->key);
-		return;
-	}
-	index_deform_tuple((IndexTuple) item->data, desc->tupdesc, values, isnull);
-}
-
-bool
-nm_item_has_null_key(const NmKeyDesc *desc, const NmItem *item)
-{
-	IndexTuple itup = (IndexTuple) item->data;
-
-	if (desc->layout == NM_LAYOUT_FIXED)
-		return item->isnull;
-	if (!IndexTupleHasNulls(itup))
-		return false;
-	for (int i = 0; i < desc->nkeys; i++)
-	{
-		bool isnull;
-
-		(void) index_getattr(itup, i + 1, desc->tupdesc, &isnull);
-		if (isnull)
-			return true;
-	}
-	return false;
+	return compare_tuples(desc, 0, a, b, support);
 }

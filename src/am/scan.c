@@ -80,6 +80,7 @@ typedef struct NmScanState
 
 	NmParallelScan *shared; /* place of a parallel scan, or NULL */
 	NmScan scan;			/* range scan for the current array elements */
+	NmTupleBuffer tuple;	/* the index tuple shown last is made here */
 	NmBatch *batch;
 	int pos;
 	uint64 batch_number; /* distinguishes batches of this scan */
@@ -94,7 +95,6 @@ typedef struct NmScanState
 	uint8 *all_visible;
 	Buffer vmbuf;
 	TupleTableSlot *slot;
-	IndexTuple tuple; /* FIXED: rebuilt here */
 
 	/* mark */
 	NmWhere mark_where;
@@ -141,6 +141,7 @@ nm_beginscan(Relation index, int nkeys, int norderbys)
 	memset(so, 0, offsetof(NmScanState, scan));
 	memset((char *) so + offsetof(NmScanState, batch), 0,
 		   sizeof(NmScanState) - offsetof(NmScanState, batch));
+	memset(&so->tuple, 0, 64);
 	so->idx = idx;
 	so->batch = palloc(sizeof(NmBatch));
 	so->batch->n = 0;
@@ -187,8 +188,6 @@ nm_endscan(IndexScanDesc scan)
 		pfree(so->killed);
 	if (so->all_visible)
 		pfree(so->all_visible);
-	if (so->tuple)
-		pfree(so->tuple);
 	if (so->place)
 		pfree(so->place);
 	if (so->mark)
@@ -503,13 +502,14 @@ set_index_tuple(IndexScanDesc scan)
 
 	if (desc->layout == NM_LAYOUT_GENERAL)
 	{
-		scan->xs_itup = (IndexTuple) &batch->data[batch->off[i]];
+		NmItem item;
+
+		nm_batch_item(batch, NM_LAYOUT_GENERAL, i, &item);
+		scan->xs_itup = nm_image_tuple(desc, &item, &so->tuple);
 		return;
 	}
 
-	if (so->tuple == NULL)
-		so->tuple = (IndexTuple) MemoryContextAllocZero(so->keys.cxt, 64);
-	itup = so->tuple;
+	itup = (IndexTuple) so->tuple.data;
 	nm_tid_decode(batch->tids[i], &itup->t_tid);
 	if (i >= batch->null_from && i < batch->null_to)
 	{
@@ -645,7 +645,7 @@ copy_place(NmScanState *so, NmPlace *place, int i)
 {
 	if (place == NULL)
 		place = so->place = (NmPlace *) MemoryContextAlloc(so->keys.cxt, sizeof(NmPlace));
-	nm_item_from_batch(&so->idx->desc, so->batch, i, &place->item);
+	nm_batch_item(so->batch, so->idx->desc.layout, i, &place->item);
 	place->tid = so->batch->tids[i];
 	if (place->item.data)
 	{

@@ -39,6 +39,7 @@ static void choose_bounds(NmScanKeys *sk);
 static bool is_tighter(NmScanKeys *sk, int a, int b, bool lower);
 static void fill_bounds(NmScanKeys *sk);
 static void fill_bound(NmScanKeys *sk, NmBound *bound, NmBoundKeys *keys, bool is_lower);
+static bool integers_head(const NmKeyDesc *desc, const NmBoundKeys *keys, bool highest, uint64 *head);
 static int compare_argument(const NmKeyDesc *desc, const NmKeyInfo *info, Datum value, Datum arg);
 static int compare_bound(void *arg, const NmItem *item);
 static bool match_array(NmScanKeys *sk, NmKeyInfo *info, ScanKey key, Datum value);
@@ -500,6 +501,7 @@ fill_bound(NmScanKeys *sk, NmBound *bound, NmBoundKeys *keys, bool is_lower)
 
 	memset(bound, 0, sizeof(*bound));
 	keys->ncols = 0;
+	keys->have_tail = false;
 	for (int i = 0; i < sk->nprefix; i++)
 	{
 		NmKeyInfo *info = &sk->info[sk->prefix[i]];
@@ -557,22 +559,55 @@ fill_bound(NmScanKeys *sk, NmBound *bound, NmBoundKeys *keys, bool is_lower)
 
 	bound->cmp = compare_bound;
 	bound->arg = keys;
-	if (desc->layout == NM_LAYOUT_GENERAL && desc->head != NM_HEAD_NONE)
+	if (desc->layout != NM_LAYOUT_GENERAL || desc->head == NM_HEAD_NONE)
+		return;
+	if (desc->head == NM_HEAD_INTEGERS)
+		bound->head_valid = integers_head(desc, keys, bound->tid != NM_TID_MIN, &bound->item.head);
+	else if (first->isnull)
 	{
-		if (first->isnull || first->key->arg_order == NM_ARG_SAME)
-		{
-			bound->item.head = nm_key_head(desc, first->value, first->isnull);
-			bound->head_valid = true;
-		}
-		else if (first->key->arg_order == NM_ARG_INTEGER)
-		{
-			uint64 h = (uint64) nm_fixed_value(first->key->arg_kind, first->value) ^
-					   (UINT64CONST(1) << 63);
-
-			bound->item.head = desc->desc_first ? ~h : h;
-			bound->head_valid = true;
-		}
+		bound->item.head = desc->nulls_first ? 0 : PG_UINT64_MAX;
+		bound->head_valid = true;
 	}
+	else if (first->key->arg_order == NM_ARG_SAME)
+	{
+		keys->head = bound->item.head = nm_value_head(desc, first->value);
+		keys->have_tail = nm_value_tail(desc, first->value, &keys->tail);
+		bound->head_valid = true;
+	}
+}
+
+/*
+ * The head of a bound's leading integers.  Of those that the bound leaves open
+ * the lowest or the highest values, so that it is on the bound's side of all
+ * entries that have the others.  False if a column is not compared as integers.
+ */
+static bool
+integers_head(const NmKeyDesc *desc, const NmBoundKeys *keys, bool highest, uint64 *head)
+{
+	int left = 64;
+
+	for (int i = 0; i < desc->nhead; i++)
+	{
+		const NmBoundColumn *c;
+		NmFixedKind kind;
+
+		if (i >= keys->ncols)
+		{
+			if (highest)
+				*head |= PG_UINT64_MAX >> (64 - left);
+			return true;
+		}
+		c = &keys->cols[i];
+		kind = desc->kind[i];
+		if (!c->isnull && c->key->arg_order == NM_ARG_INTEGER)
+			kind = c->key->arg_kind;
+		else if (!c->isnull && c->key->arg_order != NM_ARG_SAME)
+			return false;
+		if (!nm_head_add(desc, i, c->isnull ? 0 : nm_fixed_value(kind, c->value), c->isnull, head))
+			return true;
+		left -= desc->column_bits[i];
+	}
+	return true;
 }
 
 /* Order of a column value against a key's argument, DESC not applied. */
@@ -600,8 +635,29 @@ compare_bound(void *arg, const NmItem *item)
 {
 	const NmBoundKeys *keys = (const NmBoundKeys *) arg;
 	const NmKeyDesc *desc = keys->desc;
+	NmTupleBuffer buffer;
+	IndexTuple itup = NULL;
+	int from = 0;
 
-	for (int i = 0; i < keys->ncols; i++)
+	if (keys->have_tail && item->head == keys->head && (item->tag & NM_TAG_FOLDED))
+	{
+		NmTail tail;
+
+		if (nm_image_tail(desc, item, &tail))
+		{
+			int r = nm_compare_tails(&tail, &keys->tail);
+
+			if (r != 0)
+				return desc->desc_first ? (r < 0 ? 1 : -1) : r;
+			if (keys->ncols == 1)
+				return 0;
+			from = 1;
+		}
+	}
+	if (desc->layout == NM_LAYOUT_GENERAL)
+		itup = nm_item_tuple(desc, item, &buffer);
+
+	for (int i = from; i < keys->ncols; i++)
 	{
 		const NmBoundColumn *c = &keys->cols[i];
 		Datum value;
@@ -614,7 +670,7 @@ compare_bound(void *arg, const NmItem *item)
 			value = isnull ? (Datum) 0 : nm_fixed_datum(desc->fixed, desc->desc_first ? ~item->key : item->key);
 		}
 		else
-			value = index_getattr((IndexTuple) item->data, i + 1, desc->tupdesc, &isnull);
+			value = index_getattr(itup, i + 1, desc->tupdesc, &isnull);
 
 		if (isnull || c->isnull)
 		{
@@ -769,6 +825,16 @@ bool
 nm_keys_match(NmScanKeys *sk, const NmBatch *batch, int i)
 {
 	const NmKeyDesc *desc = sk->desc;
+	NmTupleBuffer buffer;
+	IndexTuple itup = NULL;
+
+	if (desc->layout == NM_LAYOUT_GENERAL)
+	{
+		NmItem item;
+
+		nm_batch_item(batch, NM_LAYOUT_GENERAL, i, &item);
+		itup = nm_image_tuple(desc, &item, &buffer);
+	}
 
 	for (int f = 0; f < sk->nfilters; f++)
 	{
@@ -783,8 +849,7 @@ nm_keys_match(NmScanKeys *sk, const NmBatch *batch, int i)
 			value = isnull ? (Datum) 0 : nm_fixed_datum(desc->fixed, desc->desc_first ? ~batch->keys[i] : batch->keys[i]);
 		}
 		else
-			value = index_getattr((IndexTuple) &batch->data[batch->off[i]],
-								  info->attno, desc->tupdesc, &isnull);
+			value = index_getattr(itup, info->attno, desc->tupdesc, &isnull);
 
 		if (info->isnull_test)
 		{

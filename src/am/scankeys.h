@@ -68,6 +68,9 @@ typedef struct NmBoundKeys
 {
 	const NmKeyDesc *desc;
 	int ncols;
+	bool have_tail;
+	uint64 head;
+	NmTail tail;		 /* of column 1, a string that has this head */
 	NmBoundColumn *cols; /* columns 1 .. ncols */
 } NmBoundKeys;
 

@@ -55,7 +55,7 @@ nm_spool_begin(NmIndex *idx, Relation heap, Relation index, bool unique_check, i
 	{
 		nm_spool_general_begin(spool);
 		if (unique_check)
-			spool->last_tuple = palloc(MAXALIGN(NM_MAX_KEY_SIZE));
+			spool->last_data = palloc(NM_MAX_KEY_SIZE);
 	}
 
 	MemoryContextSwitchTo(old);
@@ -120,7 +120,7 @@ items_equal(NmSpool *spool, const NmItem *a, const NmItem *b)
 {
 	if (spool->fixed)
 		return a->isnull == b->isnull && (a->isnull || a->key == b->key);
-	return nm_compare_items(&spool->idx->desc, a, b) == 0;
+	return a->head == b->head && nm_compare_items(&spool->idx->desc, a, b) == 0;
 }
 
 static void
@@ -152,8 +152,9 @@ check_unique_neighbour(NmSpool *spool, const NmItem *item)
 	if (!spool->fixed)
 	{
 		/* a run's buffer moves on */
-		memcpy(spool->last_tuple, item->data, item->len);
-		spool->last_item.data = spool->last_tuple;
+		memcpy(spool->last_data, item->data, item->len);
+		spool->last_item.data = spool->last_data;
+		spool->last_item.form = NULL;
 	}
 	spool->last_valid = true;
 }

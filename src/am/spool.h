@@ -98,6 +98,7 @@ struct NmSpool
 	int64 ntotal;			 /* tuples ever added, and when to look again ... */
 	int64 abbrev_next;		 /* ... whether abbreviating is worth it */
 	SortSupportData support[INDEX_MAX_KEYS];
+	NmTupleBuffer image; /* of the entry that is handed to the tree */
 
 	NmRun **runs; /* NULLs where another process will read them */
 	int nruns;
@@ -114,7 +115,7 @@ struct NmSpool
 	NmBulk *bulk;
 	bool bulk_open;
 	NmItem last_item; /* last alive entry, for the unique check */
-	char *last_tuple; /* GENERAL: its tuple, in a buffer */
+	char *last_data;  /* GENERAL: its bytes, in a buffer */
 	bool last_valid;
 };
 

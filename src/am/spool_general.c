@@ -270,12 +270,7 @@ nm_spool_general_flush(NmSpool *spool)
 			CHECK_FOR_INTERRUPTS();
 		/* sorting has changed it */
 		if (spool->heads)
-		{
-			NmItem item;
-
-			nm_item_from_tuple(&spool->idx->desc, t->itup, &item);
-			t->entry.key = item.head;
-		}
+			t->entry.key = nm_tuple_head(&spool->idx->desc, t->itup);
 		nm_run_write(run, &t->entry, sizeof(NmSpoolEntry));
 		nm_run_write(run, t->itup, MAXALIGN(IndexTupleSize(t->itup)));
 	}
@@ -323,17 +318,16 @@ nm_spool_general_add(NmSpool *spool, Datum *values, bool *isnull, ItemPointer ti
 	SortSupport ssup = &spool->support[0];
 	MemoryContext old;
 	NmSpoolTuple *t;
-	NmItem item;
 
 	if (!make_room(spool))
 		nm_spool_general_flush(spool);
 
 	t = &spool->tuples[spool->nentries];
 	old = MemoryContextSwitchTo(spool->tuple_cxt);
-	nm_form_item(spool->idx, spool->index, values, isnull, tid, &item, &t->itup);
+	t->itup = nm_form_tuple(&spool->idx->desc, spool->index, values, isnull, tid);
 	MemoryContextSwitchTo(old);
 	t->entry.what = what | (isnull[0] ? NM_WHAT_FLAG : 0);
-	t->entry.key = item.head;
+	t->entry.key = nm_tuple_head(&spool->idx->desc, t->itup);
 
 	spool->ntotal++;
 	if (is_abbreviated(spool) && spool->ntotal >= spool->abbrev_next)
@@ -365,7 +359,7 @@ nm_spool_general_load(NmSpool *spool)
 
 			if ((i & 255) == 0)
 				CHECK_FOR_INTERRUPTS();
-			nm_item_from_tuple(&spool->idx->desc, spool->tuples[i].itup, &item);
+			nm_item_from_tuple(&spool->idx->desc, spool->tuples[i].itup, &item, &spool->image);
 			nm_spool_emit(spool, &item, spool->tuples[i].entry.what);
 		}
 		return;

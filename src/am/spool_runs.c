@@ -209,7 +209,7 @@ emit_record(NmSpool *spool, const NmSpoolEntry *e)
 		nm_spool_fixed_emit(spool, e);
 		return;
 	}
-	nm_item_from_tuple(&spool->idx->desc, nm_record_tuple(e), &item);
+	nm_item_from_tuple(&spool->idx->desc, nm_record_tuple(e), &item, &spool->image);
 	nm_spool_emit(spool, &item, e->what);
 }
 

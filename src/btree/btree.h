@@ -8,8 +8,10 @@
  *	- FIXED: the key is one 64-bit integer whose signed order is the index
  *	  order, or NULL; keys and TIDs lie in separate dense arrays.
  *	- GENERAL: the key is a byte string that only the user's comparator
- *	  understands, with an optional order-preserving 8-byte head
- *	  (head(a) < head(b) implies a < b; equal heads decide nothing).
+ *	  understands, a tag of three bits, and an optional order-preserving 8-byte
+ *	  head (head(a) < head(b) implies a < b; equal heads decide nothing).  All
+ *	  three are the key's image: they are stored and given back together, so
+ *	  the bytes need not repeat what the head says.
  *
  * Rules for the user
  *	- Call no function here with an epoch section open (the tree opens and
@@ -97,10 +99,15 @@ typedef struct NmItem
 {
 	int64_t key;	  /* FIXED */
 	bool isnull;	  /* FIXED: key is NULL; key ignored */
+	uint8_t tag;	  /* GENERAL, the user's, <= NM_TAG_MAX */
 	uint64_t head;	  /* GENERAL, 0 if the user has no heads */
 	const void *data; /* GENERAL, MAXALIGNed when shown */
 	uint32_t len;	  /* GENERAL, bytes, <= NM_MAX_KEY_SIZE */
+	const void *form; /* GENERAL, the user's own form of the key, handed on to
+					   * the comparator; NULL in what the tree shows */
 } NmItem;
+
+#define NM_TAG_MAX 7
 
 /* GENERAL: order of two keys, TID not considered. <0, 0, >0. */
 typedef int (*NmCompare)(void *arg, const NmItem *a, const NmItem *b);
@@ -202,7 +209,7 @@ extern void nm_tree_free_pages(NmPool *pool, NmLayout layout, uint64_t old_root)
 /*
  * Bulk load bottom-up from entries in (key, TID) order into an unpublished
  * tree (root still 0; fields as for nm_tree_create).  Exact duplicates of
- * (key bytes or integer, TID) are dropped.  nm_bulk_finish publishes the tree
+ * (key image or integer, TID) are dropped.  nm_bulk_finish publishes the tree
  * and assigns tree_id; nm_bulk_abort gives every page back.  Private until
  * finish: no locks.
  */
@@ -239,19 +246,48 @@ extern NmStatus nm_tree_delete(NmTree *tree, const NmItem *item, uint64_t tid);
 typedef struct NmBatch
 {
 	int n;
+	bool have_keys;	   /* GENERAL: heads, tags and bytes were copied */
 	NmPageNo leaf;	   /* address hint, for sampling and kill */
 	uint64_t lid;	   /* logical id of the leaf */
 	uint64_t tree_id;  /* of the tree it came from */
 	uint32_t removals; /* its removal counter at copy time */
 	uint64_t tids[NM_LEAF_MAX_ENTRIES];
-	int64_t keys[NM_LEAF_MAX_ENTRIES]; /* FIXED */
+	union
+	{
+		int64_t keys[NM_LEAF_MAX_ENTRIES];	 /* FIXED */
+		uint64_t heads[NM_LEAF_MAX_ENTRIES]; /* GENERAL */
+	};
 	int null_from,
 		null_to;					   /* FIXED: indexes [from,to) are NULL */
 	uint16_t off[NM_LEAF_MAX_ENTRIES]; /* GENERAL: offset in data / 8; entries with
-										* the same key bytes may share them */
+										* the same key image may share them */
 	uint16_t len[NM_LEAF_MAX_ENTRIES]; /* GENERAL */
+	uint8_t tags[NM_LEAF_MAX_ENTRIES]; /* GENERAL */
 	uint64_t data[NM_BATCH_DATA / 8];
 } NmBatch;
+
+/* Key of entry i of a batch; its bytes are the batch's. */
+static inline void
+nm_batch_item(const NmBatch *batch, NmLayout layout, int i, NmItem *item)
+{
+	item->form = NULL;
+	if (layout == NM_LAYOUT_FIXED)
+	{
+		item->key = batch->keys[i];
+		item->isnull = i >= batch->null_from && i < batch->null_to;
+		item->tag = 0;
+		item->head = 0;
+		item->data = NULL;
+		item->len = 0;
+		return;
+	}
+	item->key = 0;
+	item->isnull = false;
+	item->tag = batch->tags[i];
+	item->head = batch->heads[i];
+	item->data = &batch->data[batch->off[i]];
+	item->len = batch->len[i];
+}
 
 typedef enum NmDirection
 {
@@ -323,6 +359,7 @@ typedef struct NmScanPosition
 	bool started;
 	bool done;
 	bool isnull;
+	uint8_t tag;
 	uint32_t len;
 	NmPageNo hint_page;
 	NmPageNo hint_next;

@@ -194,7 +194,8 @@ same_as_last(const NmBulk *bulk, const NmItem *item, uint64_t tid)
 		return false;
 	if (bulk->tree->layout == NM_LAYOUT_FIXED)
 		return last->item.isnull == item->isnull && (item->isnull || last->item.key == item->key);
-	return last->item.len == item->len && memcmp(last->buf, item->data, item->len) == 0;
+	return last->item.head == item->head && last->item.tag == item->tag &&
+		   last->item.len == item->len && memcmp(last->buf, item->data, item->len) == 0;
 }
 
 NmStatus

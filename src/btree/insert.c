@@ -399,9 +399,10 @@ same_entry(const NmTree *tree, const NmPage *p, int pos, const NmBatch *batch, i
 	 * an unchanged removal counter a TID is in the leaf twice only if one row
 	 * has two keys there, and then both entries name the same dead row.
 	 */
-	if (batch->len[i] == 0)
+	if (!batch->have_keys)
 		return true;
 	return nm_entry_copy(tree, p, pos, &copy) && copy.item.len == batch->len[i] &&
+		   copy.item.tag == batch->tags[i] && copy.item.head == batch->heads[i] &&
 		   memcmp(copy.buf, (const char *) batch->data + batch->off[i] * 8, batch->len[i]) == 0;
 }
 

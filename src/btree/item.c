@@ -42,39 +42,46 @@ nm_item_overflow(const NmPage *p, int item)
  * that names it validates.
  */
 NM_RACY bool
+nm_item_key(const NmTree *tree, const NmPage *p, int item, NmRawItem *raw, const char **bytes)
+{
+	uint32_t len;
+
+	if (!nm_item_raw(p, item, raw, bytes))
+		return false;
+	len = raw->len & NM_LEN_MASK;
+	if (len > NM_MAX_KEY_SIZE)
+		return false;
+	if (nm_unlikely(raw->len & NM_LEN_OVERFLOW))
+	{
+		NmPageNo no;
+
+		if (*bytes + sizeof(no) > (const char *) p + NM_BODY_END)
+			return false;
+		memcpy(&no, *bytes, sizeof(no));
+		if (!nm_page_no_valid(tree, no))
+			return false;
+		*bytes = nm_page(tree, no)->body;
+		return true;
+	}
+	return *bytes + len <= (const char *) p + NM_BODY_END;
+}
+
+NM_RACY bool
 nm_item_copy(const NmTree *tree, const NmPage *p, int item, NmKeyCopy *out)
 {
 	NmRawItem raw;
 	const char *bytes;
-	uint32_t len;
 
-	if (!nm_item_raw(p, item, &raw, &bytes))
+	if (!nm_item_key(tree, p, item, &raw, &bytes))
 		return false;
-	len = raw.len & NM_LEN_MASK;
-	if (len > NM_MAX_KEY_SIZE)
-		return false;
-	if (raw.len & NM_LEN_OVERFLOW)
-	{
-		NmPageNo no;
-
-		if (bytes + sizeof(no) > (const char *) p + NM_BODY_END)
-			return false;
-		memcpy(&no, bytes, sizeof(no));
-		if (!nm_page_no_valid(tree, no))
-			return false;
-		bytes = nm_page(tree, no)->body;
-	}
-	else if (bytes + len > (const char *) p + NM_BODY_END)
-		return false;
-	nm_racy_copy(out->buf, bytes, len);
-	out->item.data = out->buf;
-	out->item.len = len;
-	out->item.isnull = false;
 	out->item.key = 0;
-	if (p->flags & NM_PF_HEADS)
-		out->item.head = item < 0 ? p->hk_head : nm_gn_heads(p)[item];
-	else
-		out->item.head = 0;
+	out->item.isnull = false;
+	out->item.tag = (uint8_t) (raw.len >> NM_LEN_TAG & NM_TAG_MAX);
+	out->item.head = nm_item_head(p, item);
+	out->item.data = out->buf;
+	out->item.len = raw.len & NM_LEN_MASK;
+	out->item.form = NULL;
+	nm_racy_copy(out->buf, bytes, out->item.len);
 	out->tid = nm_tid_make(raw.blk, raw.off);
 	return true;
 }
@@ -85,10 +92,11 @@ nm_item_is(const NmPage *p, int item, const NmItem *key)
 	NmRawItem raw;
 	const char *bytes;
 
-	if (!nm_item_raw(p, item, &raw, &bytes) || raw.len != key->len ||
-		bytes + raw.len > (const char *) p + NM_BODY_END)
+	if (!nm_item_raw(p, item, &raw, &bytes) || raw.len != nm_item_len_word(key) ||
+		bytes + key->len > (const char *) p + NM_BODY_END ||
+		((nm_page_flags(p) & NM_PF_HEADS) && nm_item_head(p, item) != key->head))
 		return false;
-	return nm_racy_equal(bytes, key->data, raw.len);
+	return nm_racy_equal(bytes, key->data, key->len);
 }
 
 bool
@@ -101,7 +109,9 @@ nm_items_same(const NmPage *p, int a, int b)
 	if (!nm_item_raw(p, a, &raw, &bytes) || (raw.len & NM_LEN_OVERFLOW))
 		return false;
 	key.data = bytes;
-	key.len = raw.len;
+	key.len = raw.len & NM_LEN_MASK;
+	key.tag = (uint8_t) (raw.len >> NM_LEN_TAG);
+	key.head = nm_item_head(p, a);
 	return nm_item_is(p, b, &key);
 }
 
@@ -118,15 +128,15 @@ nm_item_write(NmPage *p, int off, int pre, const NmEntry *e)
 	}
 	raw.blk = (uint32_t) (e->tid >> 16);
 	raw.off = (uint16_t) (e->tid & (NM_KILLED_BIT - 1)) | (e->killed ? NM_KILLED_BIT : 0);
-	raw.len = e->item ? (uint16_t) e->item->len : 0;
+	raw.len = e->item ? nm_item_len_word(e->item) : 0;
 	if (e->overflow)
 		raw.len |= NM_LEN_OVERFLOW;
 	memcpy(at, &raw, sizeof(raw));
 	at += NM_ITEM_HDR;
 	if (e->overflow)
 		memcpy(at, &e->overflow, sizeof(NmPageNo));
-	else if (raw.len)
-		memcpy(at, e->item->data, raw.len);
+	else if (e->item && e->item->len > 0)
+		memcpy(at, e->item->data, e->item->len);
 }
 
 /* Rewrite the items without the garbage between them. */

@@ -65,6 +65,22 @@ nm_raw_bytes(const NmRawItem *raw)
 	return (raw->len & NM_LEN_OVERFLOW) ? (int) sizeof(NmPageNo) : (raw->len & NM_LEN_MASK);
 }
 
+/* Head of an item, 0 if the page has none. */
+NM_RACY static inline uint64_t
+nm_item_head(const NmPage *p, int item)
+{
+	if ((nm_page_flags(p) & NM_PF_HEADS) == 0)
+		return 0;
+	return item < 0 ? p->hk_head : nm_gn_heads(p)[item];
+}
+
+/* Length and tag as an inline item has them. */
+static inline uint16_t
+nm_item_len_word(const NmItem *item)
+{
+	return (uint16_t) (item->len | (uint32_t) item->tag << NM_LEN_TAG);
+}
+
 /* Bytes of an item of this key length behind this prefix, slot not counted. */
 static inline int
 nm_item_bytes(int pre, uint32_t len, bool overflow)
@@ -86,9 +102,15 @@ nm_page_gap(const NmPage *p)
 /* Bytes of an item as stored, slot not counted; 0 if it cannot be right. */
 extern int nm_item_size(const NmPage *p, int item);
 extern NmPageNo nm_item_overflow(const NmPage *p, int item); /* or 0 */
+/*
+ * Where the bytes of an item's key lie, here or in its overflow page, whatever
+ * the page looks like; false if that cannot be right.
+ */
+extern bool nm_item_key(const NmTree *tree, const NmPage *p, int item, NmRawItem *raw,
+						const char **bytes);
 /* Copy an item out as nm_entry_copy does; out->tid is the item's own. */
 extern bool nm_item_copy(const NmTree *tree, const NmPage *p, int item, NmKeyCopy *out);
-/* Same stored key bytes?  Never with an overflow page. */
+/* Same key image?  Never with an overflow page. */
 extern bool nm_item_is(const NmPage *p, int item, const NmItem *key);
 extern bool nm_items_same(const NmPage *p, int a, int b);
 

@@ -162,6 +162,7 @@ fill_plain(NmPage *dst, const NmPage *src, int from, int to)
 				NM_ASSERT(false);
 			item.data = bytes;
 			item.len = raw.len & NM_LEN_MASK;
+			item.tag = (uint8_t) (raw.len >> NM_LEN_TAG & NM_TAG_MAX);
 			item.head = v.heads ? v.heads[run] : 0;
 			e.overflow = nm_item_overflow(src, run);
 		}

@@ -94,11 +94,13 @@ _Static_assert(sizeof(NmPage) == NM_PAGE_SIZE, "tree page is one OS page");
 
 /*
  * GENERAL items.  Leaf items and high keys: blk 4, off 2, len 2, bytes.
- * Inner items have child 4 in front.  NM_LEN_OVERFLOW in len: the bytes are a
- * page number, the key lies in that page.
+ * Inner items have child 4 in front.  len is the number of bytes and the tag
+ * << 12; with NM_LEN_OVERFLOW the bytes here are a page number, the key's lie
+ * in that page.
  */
 #define NM_LEN_OVERFLOW 0x8000
 #define NM_LEN_MASK		0x0FFF
+#define NM_LEN_TAG		12	/* bits to its right */
 #define NM_INLINE_MAX	880 /* so that four items and a high key fit */
 #define NM_ITEM_HDR		8
 

@@ -55,6 +55,7 @@ static void
 set_fence(NmScan *scan, const NmItem *item, uint64_t tid)
 {
 	scan->fence = *item;
+	scan->fence.form = NULL;
 	if (scan->tree->layout == NM_LAYOUT_GENERAL)
 	{
 		memmove(scan->fence_buf, item->data, item->len);
@@ -93,6 +94,7 @@ nm_scan_export(const NmScan *scan, NmScanPosition *pos)
 	pos->isnull = scan->fence.isnull;
 	pos->key = scan->fence.key;
 	pos->head = scan->fence.head;
+	pos->tag = scan->fence.tag;
 	pos->tid = scan->fence_tid;
 	if (scan->tree->layout == NM_LAYOUT_GENERAL)
 	{
@@ -117,7 +119,7 @@ nm_scan_import(NmScan *scan, const NmScanPosition *pos)
 	/* before the first leaf, and after the last, there is none */
 	if (pos->started && !pos->done)
 	{
-		NmItem fence = {.isnull = pos->isnull, .key = pos->key, .head = pos->head, .data = pos->data, .len = pos->len};
+		NmItem fence = {.isnull = pos->isnull, .key = pos->key, .tag = pos->tag, .head = pos->head, .data = pos->data, .len = pos->len};
 
 		set_fence(scan, &fence, pos->tid);
 	}
@@ -198,111 +200,121 @@ copy_fixed(const NmPage *p, int from, int to, bool backward, bool with_killed, N
 }
 
 /*
- * The same for byte keys.  Stops when the batch's data area is full; *cut gets
- * the index of the first entry (in scan order) that was left out, or -1.
+ * Entry n of the batch gets the stored key "item", its bytes behind those that
+ * the data area has already.  False if what was read cannot be right; *full if
+ * there is no room.
  */
-NM_RACY static bool
-copy_general(const NmTree *tree, const NmPage *p, int from, int to, bool backward,
-			 bool with_killed, bool keys_wanted, NmBatch *b, int *cut)
+NM_RACY static inline bool
+add_key(const NmTree *tree, const NmPage *p, int item, NmBatch *b, int n, size_t *used, bool *full)
 {
-	int n = 0;
-	size_t used = 0;
+	NmRawItem raw;
+	const char *bytes;
+	uint16_t len;
 
-	b->null_from = b->null_to = 0;
-	*cut = -1;
-	for (int k = 0; k < to - from; k++)
+	if (!nm_item_key(tree, p, item, &raw, &bytes))
+		return false;
+	len = raw.len & NM_LEN_MASK;
+	if (*used + len + 8 > NM_BATCH_DATA)
 	{
-		int i = backward ? to - 1 - k : from + k;
-
-		if (!with_killed && nm_entry_killed(p, i))
-			continue;
-		b->tids[n] = nm_entry_tid(p, i);
-		b->off[n] = 0;
-		b->len[n] = 0;
-		if (keys_wanted)
-		{
-			NmKeyCopy copy;
-
-			if (!nm_entry_copy(tree, p, i, &copy))
-				return false;
-			if (used + copy.item.len + 8 > NM_BATCH_DATA)
-			{
-				*cut = i;
-				break;
-			}
-			memcpy((char *) b->data + used, copy.buf, copy.item.len);
-			b->off[n] = (uint16_t) (used / 8);
-			b->len[n] = (uint16_t) copy.item.len;
-			used += (copy.item.len + 7) & ~(size_t) 7;
-		}
-		n++;
+		*full = true;
+		return true;
 	}
-	b->n = n;
+	nm_racy_copy((char *) b->data + *used, bytes, len);
+	b->off[n] = (uint16_t) (*used / 8);
+	b->len[n] = len;
+	b->tags[n] = (uint8_t) (raw.len >> NM_LEN_TAG & NM_TAG_MAX);
+	b->heads[n] = nm_item_head(p, item);
+	*used += (len + 7) & ~(size_t) 7;
 	return true;
 }
 
 /*
- * The same from a leaf of runs, both layouts.  Entries of one run share their
- * key's bytes in the data area.
+ * The same from what has stored keys of its own: byte keys, and runs of both
+ * layouts, whose entries share their key's bytes in the data area.  Stops when
+ * that is full; *cut gets the index of the first entry (in scan order) that was
+ * left out, or -1.
  */
 NM_RACY static bool
-copy_runs(const NmTree *tree, const NmPage *p, int from, int to, bool backward,
-		  bool with_killed, bool keys_wanted, NmBatch *b, int *cut)
+copy_items(const NmTree *tree, const NmPage *p, uint16_t flags, int from, int to, bool backward,
+		   bool with_killed, bool keys_wanted, NmBatch *b, int *cut)
 {
 	bool fixed = tree->layout == NM_LAYOUT_FIXED;
+	bool runs = (flags & NM_PF_RUNS) != 0;
 	bool has_null = fixed && p->nnull > 0;
 	size_t used = 0;
-	uint16_t off = 0;
-	uint16_t len = 0;
-	int run = -1;
 	int start = 0;
-	int end = 0;
+	int end = 0; /* entries [start, end) are the run looked at */
+	int run = 0;
+	int first = 0; /* where the batch has its key */
 	int n = 0;
-	NmRuns v;
+	NmRuns v = {0};
 
-	nm_runs_view(p, &v);
-	from = nm_clamp(from, v.n);
-	to = nm_clamp(to, v.n);
+	if (runs)
+	{
+		nm_runs_view(p, &v);
+		from = nm_clamp(from, v.n);
+		to = nm_clamp(to, v.n);
+	}
 	b->null_from = b->null_to = 0;
+	b->have_keys = keys_wanted;
 	*cut = -1;
 	for (int k = 0; k < to - from; k++)
 	{
 		int i = backward ? to - 1 - k : from + k;
-		uint64_t raw = nm_run_raw(&v, i);
+		uint64_t tid;
 
-		if (!with_killed && (raw & NM_KILLED_BIT))
-			continue;
-		if (i < start || i >= end)
-		{
-			run = nm_run_of(&v, i);
-			if (run >= v.nruns)
-				return false;
-			start = nm_run_start(&v, run);
-			end = nm_run_end(&v, run);
-			if (!fixed && keys_wanted)
-			{
-				NmKeyCopy copy;
-
-				if (!nm_item_copy(tree, p, run, &copy))
-					return false;
-				if (used + copy.item.len + 8 > NM_BATCH_DATA)
-				{
-					*cut = i;
-					break;
-				}
-				memcpy((char *) b->data + used, copy.buf, copy.item.len);
-				off = (uint16_t) (used / 8);
-				len = (uint16_t) copy.item.len;
-				used += (copy.item.len + 7) & ~(size_t) 7;
-			}
-		}
-		b->tids[n] = raw & NM_TID_MAX & ~(uint64_t) NM_KILLED_BIT;
-		if (fixed)
-			b->keys[n] = v.keys[run];
+		if (runs)
+			tid = nm_run_raw(&v, i) & NM_TID_MAX;
 		else
 		{
-			b->off[n] = off;
-			b->len[n] = len;
+			NmRawItem raw;
+			const char *bytes;
+
+			if (!nm_item_raw(p, i, &raw, &bytes))
+				return false;
+			tid = (uint64_t) raw.blk << 16 | raw.off;
+		}
+		if (nm_unlikely(tid & NM_KILLED_BIT))
+		{
+			if (!with_killed)
+				continue;
+			tid &= ~(uint64_t) NM_KILLED_BIT;
+		}
+		b->tids[n] = tid;
+		if (runs && i >= start && i < end)
+		{
+			if (fixed)
+				b->keys[n] = b->keys[first];
+			else if (keys_wanted)
+			{
+				b->off[n] = b->off[first];
+				b->len[n] = b->len[first];
+				b->tags[n] = b->tags[first];
+				b->heads[n] = b->heads[first];
+			}
+		}
+		else
+		{
+			bool full = false;
+
+			if (runs)
+			{
+				run = nm_run_of(&v, i);
+				if (run >= v.nruns)
+					return false;
+				start = nm_run_start(&v, run);
+				end = nm_run_end(&v, run);
+				first = n;
+			}
+			if (fixed)
+				b->keys[n] = v.keys[run];
+			else if (keys_wanted && !add_key(tree, p, runs ? run : i, b, n, &used, &full))
+				return false;
+			if (full)
+			{
+				*cut = i;
+				break;
+			}
 		}
 		if (has_null && nm_entry_isnull(p, i))
 		{
@@ -514,16 +526,10 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 		}
 	}
 
-	if (nm_unlikely(flags & NM_PF_RUNS))
-	{
-		if (!copy_runs(tree, pos->page, from, to, backward, scan->with_killed,
-					   scan->keys_wanted, batch, &cut))
-			return NM_STALE;
-	}
-	else if (tree->layout == NM_LAYOUT_FIXED)
+	if (tree->layout == NM_LAYOUT_FIXED && nm_likely((flags & NM_PF_RUNS) == 0))
 		copy_fixed(pos->page, from, to, backward, scan->with_killed, batch);
-	else if (!copy_general(tree, pos->page, from, to, backward, scan->with_killed,
-						   scan->keys_wanted, batch, &cut))
+	else if (!copy_items(tree, pos->page, flags, from, to, backward, scan->with_killed,
+						 scan->keys_wanted, batch, &cut))
 		return NM_STALE;
 	if (cut < 0)
 		cut = left_out;

@@ -14,12 +14,17 @@
  * looked at one by one, in one thread: the leaf must name the one its range
  * came from.
  *
+ * All that with leaves of runs, too, which split without the entry that they
+ * are split for.
+ *
  * IDENTIFICATION
  *	  test/unit/test_tree_locks.c
  *
  *-------------------------------------------------------------------------
  */
 #include "treelib.h"
+
+#include "btree/page.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -37,6 +42,28 @@
 #define NTHREADS (READERS + WRITERS + 1)
 
 static Rng rng;
+
+/* Leaves that store equal keys once; nobody else is at work. */
+static int
+count_leaves_of_runs(NmTree *tree)
+{
+	NmPageNo no;
+	int count = 0;
+
+	if (nm_leftmost(tree, 0, &no) != NM_OK)
+		fault("no leftmost leaf");
+	for (; no != NM_NO_PAGE; no = nm_page(tree, no)->right)
+		count += (nm_page(tree, no)->flags & NM_PF_RUNS) != 0;
+	return count;
+}
+
+/* Trees over the universe store equal keys once. */
+static Universe *
+merged(Universe *u)
+{
+	u->merge = true;
+	return u;
+}
 
 typedef struct Written
 {
@@ -72,6 +99,7 @@ typedef struct Locks
 		origins,
 		found,
 		seen;
+	int runs; /* leaves of runs, at the end of rounds */
 } Locks;
 
 typedef struct Worker
@@ -317,7 +345,8 @@ static bool
 everything_happened(Locks *locks)
 {
 	return locks->seen > 0 && locks->found > 0 && locks->passed > 0 && locks->origins > 0 &&
-		   locks->shared->deletes > 0 && (!locks->errors || locks->broken > 0);
+		   locks->shared->deletes > 0 && (!locks->errors || locks->broken > 0) &&
+		   (!locks->u->merge || locks->runs > 0);
 }
 
 static void
@@ -362,6 +391,8 @@ test_locks(const char *name, Universe *u, bool errors)
 		if (locks.over)
 			break;
 		pthread_barrier_wait(&locks.barrier);
+		if (u->merge)
+			locks.runs += count_leaves_of_runs(tree);
 		if (faults_so_far() == 0)
 			judge(&locks);
 	}
@@ -442,6 +473,7 @@ test_window(const char *name, Universe *u)
 	NmTree *tree = handle_open(pool, shared, u, false);
 	Window win = {.u = u};
 	uint64_t splits;
+	int runs = 0;
 	int *order = malloc(u->n * sizeof(int));
 	char msg[300];
 
@@ -473,6 +505,7 @@ test_window(const char *name, Universe *u)
 				if (st != NM_OK && st != NM_EXISTS)
 					fault("insert: %s", status_name(st));
 			}
+		runs += count_leaves_of_runs(tree);
 		for (int i = 0; i < 2; i++)
 			if (nm_tree_vacuum(tree, &vac) != NM_OK)
 				fault("vacuum");
@@ -489,9 +522,9 @@ test_window(const char *name, Universe *u)
 	if (nm_tree_check(tree, true, msg, sizeof(msg), NULL, NULL) != NM_OK)
 		fault("check: %s", msg);
 	splits = (uint64_t) (shared->nleaves - 1) + shared->deletes; /* of leaves */
-	ok(faults() == 0 && win.windows == splits + shared->deletes && shared->deletes > 0,
-	   "%s: every split and unlink names where the range came from (%llu windows, %llu unlinked)", name,
-	   (unsigned long long) win.windows, (unsigned long long) shared->deletes);
+	ok(faults() == 0 && win.windows == splits + shared->deletes && shared->deletes > 0 && (runs > 0) == u->merge,
+	   "%s: every split and unlink names where the range came from (%llu windows, %llu unlinked, %d leaves of runs)", name,
+	   (unsigned long long) win.windows, (unsigned long long) shared->deletes, runs);
 	handle_close(win.other);
 	handle_close(tree);
 	free(win.lid);
@@ -508,9 +541,14 @@ main(void)
 	test_window("fixed", universe_fixed(&rng, scaled(1000) + 100, false, false));
 	test_window("general", universe_general(&rng, scaled(500) + 50, true, false, 100));
 	test_window("general, long keys", universe_general(&rng, scaled(80) + 20, false, false, NM_MAX_KEY_SIZE));
+	test_window("merged: fixed", merged(universe_fixed(&rng, scaled(1000) + 100, false, false)));
+	test_window("merged: general", merged(universe_split(universe_general(&rng, scaled(500) + 50, true, false, 60))));
+	test_window("merged: general, no heads", merged(universe_general(&rng, scaled(300) + 50, false, false, 200)));
 	test_locks("fixed", universe_fixed(&rng, 3000, false, false), false);
 	test_locks("fixed, errors", universe_fixed(&rng, 3000, true, false), true);
 	test_locks("general, errors", universe_general(&rng, 1500, true, false, 200), true);
 	test_locks("general, long keys", universe_general(&rng, 300, false, false, NM_MAX_KEY_SIZE), false);
+	test_locks("merged: fixed, errors", merged(universe_fixed(&rng, 600, true, false)), true);
+	test_locks("merged: general", merged(universe_split(universe_general(&rng, 300, true, false, 60))), false);
 	return tap_done();
 }

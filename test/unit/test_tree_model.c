@@ -93,9 +93,11 @@ typedef struct TestBound
 static int
 cmp_prefix_of(const NmItem *item, const NmItem *prefix, bool fold)
 {
-	uint32_t len = item->len < prefix->len ? item->len : prefix->len;
+	uint64_t buf[(NM_MAX_KEY_SIZE + 7) / 8];
+	uint32_t len;
+	const void *bytes = item_bytes(item, buf, &len);
 
-	return bytes_compare(item->data, len, prefix->data, prefix->len, fold);
+	return bytes_compare(bytes, len < prefix->len ? len : prefix->len, prefix->data, prefix->len, fold);
 }
 
 static int
@@ -154,8 +156,12 @@ random_bound(Test *t, TestBound *tb)
 			tb->b.tid = rng_below(&rng, 2) ? NM_TID_MIN : NM_TID_MAX;
 			if (t->u->layout == NM_LAYOUT_GENERAL)
 			{
-				tb->prefix.len = 1 + (uint32_t) rng_below(&rng, item->len < 60 ? item->len : 60);
-				memcpy(tb->prefix_buf, item->data, tb->prefix.len);
+				uint64_t buf[(NM_MAX_KEY_SIZE + 7) / 8];
+				uint32_t len;
+				const void *bytes = item_bytes(item, buf, &len);
+
+				tb->prefix.len = 1 + (uint32_t) rng_below(&rng, len < 60 ? len : 60);
+				memcpy(tb->prefix_buf, bytes, tb->prefix.len);
 				tb->prefix.data = tb->prefix_buf;
 				/* only a whole head separates smaller from larger */
 				if (t->u->heads && tb->prefix.len >= 8 && rng_below(&rng, 2))
@@ -184,8 +190,17 @@ key_vs_bound(Test *t, int k, const TestBound *tb)
 	if (tb->b.infinite)
 		return -tb->b.infinite;
 	if (t->u->layout == NM_LAYOUT_GENERAL)
-		return tb->b.cmp ? cmp_prefix_of(item, &tb->prefix, t->u->fold)
-						 : bytes_compare(item->data, item->len, tb->b.item.data, tb->b.item.len, t->u->fold);
+	{
+		uint64_t buf[2][(NM_MAX_KEY_SIZE + 7) / 8];
+		uint32_t len[2];
+		const void *bytes[2];
+
+		if (tb->b.cmp)
+			return cmp_prefix_of(item, &tb->prefix, t->u->fold);
+		bytes[0] = item_bytes(item, buf[0], &len[0]);
+		bytes[1] = item_bytes(&tb->b.item, buf[1], &len[1]);
+		return bytes_compare(bytes[0], len[0], bytes[1], len[1], t->u->fold);
+	}
 	if (tb->b.cmp)
 	{
 		if (item->isnull || tb->is_null)
@@ -392,12 +407,8 @@ do_scan(Test *t)
 				const NmItem *item = &t->u->items[e->k];
 
 				found = e->tid == b.tids[i];
-				if (found && t->u->layout == NM_LAYOUT_FIXED)
-					found = (i >= b.null_from && i < b.null_to) == item->isnull &&
-							(item->isnull || b.keys[i] == item->key);
-				if (found && t->u->layout == NM_LAYOUT_GENERAL && scan.keys_wanted)
-					found = b.len[i] == item->len &&
-							memcmp((char *) b.data + b.off[i] * 8, item->data, item->len) == 0;
+				if (found && (t->u->layout == NM_LAYOUT_FIXED || scan.keys_wanted))
+					found = batch_shows(&b, i, t->u->layout, item);
 				if (found && e->killed && !with_killed)
 					found = false;
 				if (found)
@@ -458,14 +469,9 @@ do_scan(Test *t)
 				for (int at = from; at < to; at++)
 				{
 					Entry *e = &t->m.e[at];
-					const NmItem *item = &t->u->items[e->k];
 
-					if (e->tid != b.tids[idx[i]])
-						continue;
-					if (t->u->layout == NM_LAYOUT_FIXED ? (item->isnull != (idx[i] >= b.null_from && idx[i] < b.null_to) ||
-														   (!item->isnull && item->key != b.keys[idx[i]]))
-														: (b.len[idx[i]] != item->len ||
-														   memcmp((char *) b.data + b.off[idx[i]] * 8, item->data, item->len) != 0))
+					if (e->tid != b.tids[idx[i]] ||
+						!batch_shows(&b, idx[i], t->u->layout, &t->u->items[e->k]))
 						continue;
 					want += !e->killed;
 					e->killed = true;
@@ -574,10 +580,8 @@ forget_vanished(Test *t)
 		{
 			for (; at < t->m.n; at++)
 			{
-				const NmItem *item = &t->u->items[t->m.e[at].k];
-
 				if (t->m.e[at].tid == b.tids[i] &&
-					(t->u->layout == NM_LAYOUT_FIXED ? (i >= b.null_from && i < b.null_to) == item->isnull && (item->isnull || b.keys[i] == item->key) : b.len[i] == item->len && memcmp((char *) b.data + b.off[i] * 8, item->data, item->len) == 0))
+					batch_shows(&b, i, t->u->layout, &t->u->items[t->m.e[at].k]))
 					break;
 				if (!t->m.e[at].killed)
 					fault("an entry that is not killed has vanished");
@@ -1133,6 +1137,8 @@ main(void)
 	run_config("fixed, few keys, many TIDs", universe_fixed(&rng, 8, true, false), 100, false, 1000, 100000, scaled(60000));
 	run_config("fixed, bulk of nothing", universe_fixed(&rng, 50, false, false), 100, false, 0, 20, scaled(20000));
 	run_config("general, short keys, heads", universe_general(&rng, 5000, true, false, 60), 90, false, -1, 1000, scaled(60000));
+	run_config("general, short keys, split", universe_split(universe_general(&rng, 5000, true, false, 60)), 90, false, -1, 1000, scaled(60000));
+	run_config("general, all lengths, split, leave_epoch", universe_split(universe_general(&rng, 2000, true, false, NM_MAX_KEY_SIZE)), 90, true, scaled(2000), 60, scaled(30000));
 	run_config("general, all lengths, heads, leave_epoch", universe_general(&rng, 2000, true, false, NM_MAX_KEY_SIZE), 90, true, -1, 60, scaled(30000));
 	run_config("general, all lengths, no heads", universe_general(&rng, 2000, false, false, NM_MAX_KEY_SIZE), 80, false, scaled(2000), 200, scaled(25000));
 	run_config("general, case-insensitive, heads, leave_epoch", universe_general(&rng, 1500, true, true, 900), 90, true, scaled(2000), 100, scaled(25000));
@@ -1149,6 +1155,8 @@ main(void)
 	run_spread("merged: fixed, some keys, mixed blocks", merged(universe_fixed(&rng, 300, false, false)), MIXED_BLOCKS, 80, false, scaled(20000), 200000, scaled(60000));
 	run_spread("merged: fixed, small fillfactor", merged(universe_fixed(&rng, 40, true, false)), MIXED_BLOCKS, 10, false, scaled(5000), 200000, scaled(40000));
 	run_spread("merged: general, few short keys, heads", merged(universe_general(&rng, 10, true, false, 60)), SMALL_HEAP, 90, false, scaled(20000), 60000, scaled(50000));
+	run_spread("merged: general, few short keys, split", merged(universe_split(universe_general(&rng, 10, true, false, 60))), SMALL_HEAP, 90, false, scaled(20000), 60000, scaled(50000));
+	run_spread("merged: general, keys of eight bytes, split", merged(universe_split(universe_general(&rng, 40, true, false, 9))), MIXED_BLOCKS, 90, false, scaled(20000), 60000, scaled(30000));
 	run_spread("merged: general, few short keys, no heads", merged(universe_general(&rng, 30, false, false, 60)), HIGH_BLOCKS, 90, true, -1, 100000, scaled(40000));
 	run_spread("merged: general, all lengths, heads", merged(universe_general(&rng, 60, true, false, NM_MAX_KEY_SIZE)), MIXED_BLOCKS, 90, false, -1, 100000, scaled(30000));
 	run_spread("merged: general, long keys, no heads", merged(universe_general(&rng, 20, false, false, 890)), ALL_BLOCKS, 30, false, scaled(2000), 100000, scaled(30000));

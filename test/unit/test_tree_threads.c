@@ -97,11 +97,7 @@ set_state(World *w, int i, enum State s)
 static bool
 batch_key_is(const World *w, const NmBatch *b, int j, int i)
 {
-	const NmItem *item = &w->u->items[key_of(w, i)];
-
-	if (w->u->layout == NM_LAYOUT_FIXED)
-		return (j >= b->null_from && j < b->null_to) == item->isnull && (item->isnull || b->keys[j] == item->key);
-	return b->len[j] == item->len && memcmp((const char *) b->data + b->off[j] * 8, item->data, item->len) == 0;
+	return batch_shows(b, j, w->u->layout, &w->u->items[key_of(w, i)]);
 }
 
 /* ---- owners ---- */

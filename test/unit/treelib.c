@@ -88,6 +88,35 @@ bytes_sealed(const void *data, uint32_t len)
 	return len < SEAL_MIN || ((const unsigned char *) data)[len - 1] == checksum(data, len);
 }
 
+#define TAG_WHOLE 2
+#define TAG_SPLIT 5
+
+const void *
+item_bytes(const NmItem *item, void *buf, uint32_t *len)
+{
+	*len = item->len;
+	if (item->tag != TAG_SPLIT)
+		return item->data;
+	for (int i = 0; i < 8; i++)
+		((unsigned char *) buf)[i] = (unsigned char) (item->head >> (56 - 8 * i));
+	if (item->len <= NM_MAX_KEY_SIZE - 8)
+		memcpy((char *) buf + 8, item->data, item->len);
+	*len += 8;
+	return buf;
+}
+
+bool
+batch_shows(const NmBatch *b, int i, NmLayout layout, const NmItem *item)
+{
+	NmItem shown;
+
+	nm_batch_item(b, layout, i, &shown);
+	if (layout == NM_LAYOUT_FIXED)
+		return shown.isnull == item->isnull && (item->isnull || shown.key == item->key);
+	return shown.tag == item->tag && shown.head == item->head && shown.len == item->len &&
+		   memcmp(shown.data, item->data, item->len) == 0;
+}
+
 static Universe *sorting;
 
 static int
@@ -199,6 +228,25 @@ universe_general(Rng *r, int n, bool heads, bool fold, uint32_t max_len)
 		u->items[i].head = heads ? bytes_head(data, len, fold) : 0;
 	}
 	universe_sort(u);
+	for (int i = 0; i < n; i++)
+		u->items[i].form = &u->items[i].head;
+	return u;
+}
+
+Universe *
+universe_split(Universe *u)
+{
+	for (int i = 0; i < u->n; i++)
+	{
+		NmItem *item = &u->items[i];
+
+		item->tag = TAG_WHOLE;
+		if (item->len < 8)
+			continue;
+		memmove((void *) item->data, (const char *) item->data + 8, item->len - 8);
+		item->len -= 8;
+		item->tag = TAG_SPLIT;
+	}
 	return u;
 }
 
@@ -218,7 +266,11 @@ universe_distinct(Universe *u)
 	}
 	u->n = n;
 	for (int i = 0; i < n; i++)
+	{
 		u->klass[i] = i;
+		if (u->layout == NM_LAYOUT_GENERAL)
+			u->items[i].form = &u->items[i].head;
+	}
 	return u;
 }
 
@@ -243,13 +295,19 @@ compare_entry(CompareArg *ca, const NmItem *item)
 		fault("comparator inside an epoch section");
 	if (ca->tree->layout == NM_LAYOUT_GENERAL)
 	{
+		uint64_t buf[(NM_MAX_KEY_SIZE + 7) / 8];
+		uint32_t len;
+		const void *bytes = item_bytes(item, buf, &len);
+
+		if (item->form != NULL)
+			fault("comparator got a form with a copied key");
 		if ((uintptr_t) item->data % 8 != 0)
 			fault("comparator got an unaligned key");
 		if ((char *) item->data >= ca->tree->pool->base &&
 			(char *) item->data < ca->tree->pool->base + ca->tree->pool->map_bytes)
 			fault("comparator got a pointer into the pool");
-		if (item->len == 0 || item->len > NM_MAX_KEY_SIZE || !bytes_sealed(item->data, item->len))
-			fault("comparator got bytes that no key has (length %u)", item->len);
+		if (len == 0 || len > NM_MAX_KEY_SIZE || !bytes_sealed(bytes, len))
+			fault("comparator got bytes that no key has (length %u)", len);
 	}
 	if (++ca->calls == ca->jump_at)
 		longjmp(ca->jump, 1);
@@ -259,9 +317,19 @@ int
 tree_compare(void *arg, const NmItem *a, const NmItem *b)
 {
 	CompareArg *ca = arg;
+	uint64_t abuf[(NM_MAX_KEY_SIZE + 7) / 8];
+	uint64_t bbuf[(NM_MAX_KEY_SIZE + 7) / 8];
+	uint32_t alen,
+		blen;
+	const void *abytes;
+	const void *bbytes;
 
 	compare_entry(ca, a);
-	return bytes_compare(a->data, a->len, b->data, b->len, ca->fold);
+	if (b->form != NULL && memcmp(b->form, &b->head, sizeof(b->head)) != 0)
+		fault("comparator got another key's form");
+	abytes = item_bytes(a, abuf, &alen);
+	bbytes = item_bytes(b, bbuf, &blen);
+	return bytes_compare(abytes, alen, bbytes, blen, ca->fold);
 }
 
 /* ---- handles ---- */
@@ -438,7 +506,6 @@ verify_scan(NmTree *tree, Model *m, NmDirection dir, const char *when)
 		}
 		for (int i = 0; i < b.n; i++)
 		{
-			const NmItem *item;
 			bool same;
 
 			while (at >= 0 && at < m->n && m->e[at].killed)
@@ -448,12 +515,7 @@ verify_scan(NmTree *tree, Model *m, NmDirection dir, const char *when)
 				fault("%s: more entries than the model has", when);
 				return;
 			}
-			item = &m->u->items[m->e[at].k];
-			if (m->u->layout == NM_LAYOUT_FIXED)
-				same = (i >= b.null_from && i < b.null_to) == item->isnull &&
-					   (item->isnull || b.keys[i] == item->key);
-			else
-				same = b.len[i] == item->len && memcmp((char *) b.data + b.off[i] * 8, item->data, item->len) == 0;
+			same = batch_shows(&b, i, m->u->layout, &m->u->items[m->e[at].k]);
 			if (!same || b.tids[i] != m->e[at].tid)
 			{
 				fault("%s: entry %d of the model is (k %d, tid %llx), the %s scan shows tid %llx%s", when, at, m->e[at].k,

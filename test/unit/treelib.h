@@ -62,6 +62,11 @@ typedef struct Model
 
 extern Universe *universe_fixed(Rng *r, int n, bool nulls, bool nulls_first);
 extern Universe *universe_general(Rng *r, int n, bool heads, bool fold, uint32_t max_len);
+/*
+ * Images whose bytes do not repeat what the head says, and a tag that says which
+ * do; for universes with heads that do not ignore case.
+ */
+extern Universe *universe_split(Universe *u);
 /* Of equal keys keep the first. */
 extern Universe *universe_distinct(Universe *u);
 extern void universe_free(Universe *u);
@@ -72,6 +77,10 @@ extern uint64_t bytes_head(const void *data, uint32_t len, bool fold);
 /* Put the checksum in the last byte, if long enough to have one. */
 extern void bytes_seal(void *data, uint32_t len, bool fold);
 extern bool bytes_sealed(const void *data, uint32_t len);
+/* The whole key of an item, split or not; buf is for NM_MAX_KEY_SIZE bytes. */
+extern const void *item_bytes(const NmItem *item, void *buf, uint32_t *len);
+/* Does the batch show the item as entry i? */
+extern bool batch_shows(const NmBatch *b, int i, NmLayout layout, const NmItem *item);
 
 /* NmCompare on byte keys; arg is a CompareArg. */
 extern int tree_compare(void *arg, const NmItem *a, const NmItem *b);
