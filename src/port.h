@@ -89,11 +89,11 @@ nm_cpu_pause(void)
  * else may wait; that is what they are for.
  */
 extern void (*nm_stop_hook)(const char *point);
-#define NM_STOP(point)                            \
-	do                                            \
-	{                                             \
-		if (nm_unlikely(nm_stop_hook != NULL))    \
-			nm_stop_hook(point);                  \
+#define NM_STOP(point)                         \
+	do                                         \
+	{                                          \
+		if (nm_unlikely(nm_stop_hook != NULL)) \
+			nm_stop_hook(point);               \
 	} while (0)
 
 /* Monotonic clock, nanoseconds. */

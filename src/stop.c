@@ -10,6 +10,9 @@
  * see it in pg_locks.  Both are heavyweight locks, so that isolationtester
  * sees a session that stands as blocked.
  *
+ * "name@10" stands there for ten seconds instead, or until it is interrupted:
+ * for a background process in a database that nobody else may be in.
+ *
  * Some points lie inside a version-lock section or under an LWLock.  There the
  * wait is not interruptible, and breaks the rule that such sections are short;
  * sessions that need the page wait by turns of sleep until it is over.
@@ -31,7 +34,8 @@
 
 static char *debug_stop = NULL;
 static char stop_point[64];
-static int stop_skip = 0; /* times to pass before */
+static int stop_skip = 0;	 /* times to pass before */
+static int stop_seconds = 0; /* 0: until the lock is free */
 
 static void
 stop_here(const char *point)
@@ -51,20 +55,30 @@ stop_here(const char *point)
 	SET_LOCKTAG_ADVISORY(here, MyDatabaseId, key, 1, 2);
 	SET_LOCKTAG_ADVISORY(gate, MyDatabaseId, key, 0, 2);
 	(void) LockAcquire(&here, ShareLock, false, false);
-	(void) LockAcquire(&gate, ShareLock, false, false);
-	(void) LockRelease(&gate, ShareLock, false);
+	if (stop_seconds > 0)
+	{
+		for (int i = 0; i < stop_seconds * 100; i++)
+		{
+			CHECK_FOR_INTERRUPTS();
+			pg_usleep(10000L);
+		}
+	}
+	else
+	{
+		(void) LockAcquire(&gate, ShareLock, false, false);
+		(void) LockRelease(&gate, ShareLock, false);
+	}
 	(void) LockRelease(&here, ShareLock, false);
 }
 
 static bool
 check_stop(char **newval, void **extra, GucSource source)
 {
-	const char *colon = *newval ? strchr(*newval, ':') : NULL;
-	size_t len = *newval ? (colon ? (size_t) (colon - *newval) : strlen(*newval)) : 0;
+	size_t len = *newval ? strcspn(*newval, ":@") : 0;
 
-	if (len >= sizeof(stop_point) || (colon && atoi(colon + 1) < 1))
+	if (len >= sizeof(stop_point) || (len > 0 && (*newval)[len] != '\0' && atoi(*newval + len + 1) < 1))
 	{
-		GUC_check_errdetail("The value must look like \"name\" or \"name:3\".");
+		GUC_check_errdetail("The value must look like \"name\", \"name:3\" or \"name@10\".");
 		return false;
 	}
 	return true;
@@ -73,12 +87,13 @@ check_stop(char **newval, void **extra, GucSource source)
 static void
 assign_stop(const char *newval, void *extra)
 {
-	const char *colon = newval ? strchr(newval, ':') : NULL;
+	size_t len = newval ? strcspn(newval, ":@") : 0;
 
-	strlcpy(stop_point, newval ? newval : "", sizeof(stop_point));
-	if (colon && (size_t) (colon - newval) < sizeof(stop_point))
-		stop_point[colon - newval] = '\0';
-	stop_skip = colon ? atoi(colon + 1) - 1 : 0;
+	if (len > 0)
+		memcpy(stop_point, newval, len);
+	stop_point[len] = '\0';
+	stop_skip = len > 0 && newval[len] == ':' ? atoi(newval + len + 1) - 1 : 0;
+	stop_seconds = len > 0 && newval[len] == '@' ? atoi(newval + len + 1) : 0;
 	nm_stop_hook = stop_point[0] != '\0' ? stop_here : NULL;
 }
 
