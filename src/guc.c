@@ -35,6 +35,7 @@ int nm_sample_rate = 1000;
 int nm_max_latency = 10;
 int nm_load = NM_LOAD_EAGER;
 int nm_max_trees = 4096;
+bool nm_debug_relocate = false;
 
 /* Not built yet; only their "off" can be chosen. */
 static bool snapshot_off = false;
@@ -262,6 +263,14 @@ nm_define_gucs(bool preloading)
 							 NULL,
 							 &restore_whole, 0, restore_options,
 							 PGC_SIGHUP, 0, check_restore, NULL, NULL);
+
+	/* for tests and developers */
+	DefineCustomBoolVariable("numa_migrate.debug_relocate",
+							 "numa.move_relation() copies pages of a numa_btree index that are on the wanted node, too.",
+							 "Lets relocation be tested on a machine with one node.",
+							 &nm_debug_relocate, false,
+							 PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	nm_define_stop();
 
 	MarkGUCPrefixReserved(NM_EXTENSION);
 }

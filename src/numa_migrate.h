@@ -63,8 +63,12 @@ extern int nm_sample_rate; /* one access in this many, 0 = none */
 extern int nm_max_latency; /* ms */
 extern int nm_load;		   /* NmLoadPolicy */
 extern int nm_max_trees;   /* postmaster: index slots in shared memory */
+extern bool nm_debug_relocate;
 
 extern void nm_define_gucs(bool preloading);
+
+/* ---- stops for tests (stop.c) ---- */
+extern void nm_define_stop(void);
 
 /* ---- shared memory (numa_migrate.c) ---- */
 

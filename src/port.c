@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * port.c
- *	  The one function of port.h that needs a body.
+ *	  What of port.h needs a body.
  *
  * IDENTIFICATION
  *	  src/port.c
@@ -11,6 +11,8 @@
 #include "port.h"
 
 #include <stdio.h>
+
+void (*nm_stop_hook)(const char *point) = NULL;
 
 #ifdef NM_DEBUG
 void

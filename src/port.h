@@ -82,6 +82,20 @@ nm_cpu_pause(void)
 #endif
 }
 
+/*
+ * A named point where a test can make this process stand still and let others
+ * go on: test/server/README.md lists them.  Costs a load and a branch while no
+ * hook is set.  Some points lie inside a version-lock section, where nothing
+ * else may wait; that is what they are for.
+ */
+extern void (*nm_stop_hook)(const char *point);
+#define NM_STOP(point)                         \
+	do                                         \
+	{                                          \
+		if (nm_unlikely(nm_stop_hook != NULL)) \
+			nm_stop_hook(point);               \
+	} while (0)
+
 /* Monotonic clock, nanoseconds. */
 static inline uint64_t
 nm_now_ns(void)

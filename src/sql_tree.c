@@ -125,6 +125,7 @@ spread_levels(TreeWork *work, NmMoveStats *stats)
 			.level = level,
 			.want = spread_want,
 			.arg = work,
+			.always = nm_debug_relocate,
 			.max_pages = STEP_PAGES};
 		NmMoveStats before = *stats;
 		NmStatus status;

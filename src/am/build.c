@@ -145,10 +145,12 @@ nm_build(Relation heap, Relation index, IndexInfo *indexInfo)
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, NM_PHASE_SCAN);
 	spool = nm_spool_begin(idx, heap, index, indexInfo->ii_Unique, maintenance_work_mem);
 	nm_spool_show_progress(spool);
+	NM_STOP("build-begun");
 	nworkers = workers_for(heap, index, indexInfo);
 	if (nworkers == 0 || !nm_team_build(spool, indexInfo, nworkers, &result->heap_tuples))
 		result->heap_tuples = table_index_build_scan(heap, index, indexInfo, true, true,
 													 nm_build_callback, spool, NULL);
+	NM_STOP("build-scanned");
 	result->index_tuples = (double) nm_spool_load(spool);
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE,
 								 (int64) result->index_tuples);

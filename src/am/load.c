@@ -285,6 +285,8 @@ load_run(NmIndex *idx, Relation index, Relation heap, ItemPointer own_tid)
 		NmSpool *spool;
 		bool pushed = false;
 
+		NM_STOP("load-published");
+
 		cxt = AllocSetContextCreate(CurrentMemoryContext, "numa_btree load",
 									ALLOCSET_DEFAULT_SIZES);
 		MemoryContextSwitchTo(cxt);
@@ -303,8 +305,10 @@ load_run(NmIndex *idx, Relation index, Relation heap, ItemPointer own_tid)
 		nm_index_prepare_tree(idx, index);
 		spool = nm_spool_begin(idx, heap, index, false, maintenance_work_mem);
 		scan_heap(idx, heap, index, spool, own_tid);
+		NM_STOP("load-scanned");
 		(void) nm_spool_load(spool);
 		nm_spool_end(spool);
+		NM_STOP("load-built");
 		flip(load, started);
 
 		if (pushed)
@@ -345,6 +349,7 @@ load_run(NmIndex *idx, Relation index, Relation heap, ItemPointer own_tid)
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 
+	NM_STOP("load-flipped");
 	nm_send_inval(idx->heapoid);
 	nm_send_inval(idx->indexoid);
 }
@@ -393,8 +398,10 @@ flip(NmLoad *load, TimestampTz started)
 		pg_atomic_write_u32(&slot->phase, NM_LOADING_OPEN);
 	nm_delta_unlock_all(slot);
 
+	NM_STOP("load-open");
 	if (!abandoned)
 		nm_delta_drain(load);
+	NM_STOP("load-drained");
 
 	now = GetCurrentTimestamp();
 	nm_delta_lock_all(slot);
@@ -592,6 +599,7 @@ nm_index_unload(NmIndex *idx, Relation index)
 		 */
 		give_up = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), UNLOAD_WAIT_MS);
 		HOLD_INTERRUPTS();
+		NM_STOP("unload-detached");
 		while (!nm_slot_reap(slot) && GetCurrentTimestamp() < give_up)
 			pg_usleep(1000L);
 		TransferPredicateLocksToHeapRelation(index);

@@ -121,6 +121,8 @@ nm_parallel_take(NmParallelScan *shared, NmScan *scan, NmScanKeys *keys, bool *f
 		ConditionVariableSleep(&shared->cv, WAIT_EVENT_BTREE_PAGE);
 	}
 	ConditionVariableCancelSleep();
+	if (turn != NM_TURN_OVER)
+		NM_STOP("parallel-taken");
 
 	*first = turn == NM_TURN_FIRST;
 	if (turn == NM_TURN_FREE)
@@ -147,4 +149,5 @@ nm_parallel_give(NmParallelScan *shared, const NmScan *scan, const NmScanKeys *k
 		ConditionVariableBroadcast(&shared->cv);
 	else
 		ConditionVariableSignal(&shared->cv);
+	NM_STOP("parallel-given");
 }

@@ -430,6 +430,7 @@ read_visibility(IndexScanDesc scan)
 	if (so->all_visible == NULL)
 		so->all_visible = (uint8 *) MemoryContextAlloc(so->keys.cxt, NM_LEAF_MAX_ENTRIES);
 
+	NM_STOP("visibility-asked");
 	for (int i = from; i < to; i++)
 	{
 		BlockNumber block = (BlockNumber) (batch->tids[i] >> 16);
@@ -444,6 +445,7 @@ read_visibility(IndexScanDesc scan)
 		any |= visible;
 	}
 
+	NM_STOP("visibility-read");
 	pg_memory_barrier();
 	if (any && (so->scan.tree->tree_id != so->batch_tree ||
 				!nm_batch_unremoved(so->scan.tree, batch)))

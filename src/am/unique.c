@@ -163,10 +163,12 @@ nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
 			elog(ERROR, "unexpected status %d while searching index \"%s\"",
 				 (int) st, RelationGetRelationName(index));
 
+		NM_STOP("unique-leaf");
 		stripe = stripe_of(idx, lid);
 		LWLockAcquire(stripe, LW_EXCLUSIVE);
 
 		verdict = check_conflicts(idx, tree, heap, item, tid, check, &found, &xwait, &token);
+		NM_STOP("unique-checked");
 		if (verdict == NM_UNIQUE || verdict == NM_CONFLICT)
 		{
 			if (check != UNIQUE_CHECK_EXISTING)
@@ -197,6 +199,7 @@ nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
 				report_violation(idx, index, heap, item);
 				break; /* not reached */
 			case NM_WAIT:
+				NM_STOP("unique-wait");
 				if (token)
 					SpeculativeInsertionWait(xwait, token);
 				else

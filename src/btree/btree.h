@@ -433,6 +433,7 @@ typedef struct NmRelocate
 	int (*want)(void *arg, NmPageNo page, uint64_t lid);
 	void *arg;
 	int max_pages;
+	bool always; /* copy a page that is on its node already, too */
 	/* in/out */
 	bool done;
 	NmPageNo parent; /* resume point, 0 = from the start */

@@ -165,6 +165,7 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 			if (st != NM_OK)
 				break;
 			need_guard = true;
+			NM_STOP("insert-guard");
 			nm_epoch_enter(tree->pool);
 			if (!nm_page_validate(pos.page, pos.version))
 			{
@@ -205,6 +206,7 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 			nm_overflow_fill(tree, e.overflow, item);
 		}
 
+		NM_STOP(fits ? "insert-found" : "split-found");
 		if (!nm_page_upgrade(pos.page, pos.version))
 		{
 			nm_epoch_exit(tree->pool);
@@ -233,6 +235,7 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 		if (!fits && tree->shared->merge && (flags & NM_PF_RUNS) == 0 &&
 			nm_leaf_merge(pos.page))
 		{
+			NM_STOP("merge-locked");
 			nm_page_unlock(pos.page);
 			nm_epoch_exit(tree->pool);
 			continue;
@@ -272,7 +275,9 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 				if (overflow)
 					NM_COUNT(tree->shared->noverflow, 1);
 			}
+			NM_STOP("split-half");
 			(void) nm_link_right(tree, 0, pos.no, right, &sep);
+			NM_STOP("split-linked");
 			if (tree->pass_locks != NULL)
 				nm_settle_origin(tree, right, right_lid, (uint32_t) lid);
 			if (st == NM_OK)
@@ -445,6 +450,7 @@ nm_tree_kill(NmTree *tree, const NmBatch *batch, const int *idx, int n)
 		v = nm_page_read_begin(p);
 		same = same_leaf(tree, p, batch);
 	}
+	NM_STOP("kill-found");
 	if (same && nm_page_upgrade(p, v))
 	{
 		int last = -1;

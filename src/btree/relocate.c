@@ -215,6 +215,7 @@ move_root(NmTree *tree, int level, NmPageNo old, NmPageNo new)
 	v = nm_page_read_begin(p);
 	if (racy_is(tree, p, old, level) && !racy_pending(p) && nm_page_upgrade(p, v))
 	{
+		NM_STOP("relocate-root-locked");
 		nm_page_lock(q);
 		copy_page(tree, q, new, p);
 		nm_page_unlock(q);
@@ -223,6 +224,7 @@ move_root(NmTree *tree, int level, NmPageNo old, NmPageNo new)
 										   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 		if (done)
 			p->flags |= NM_PF_MOVED;
+		NM_STOP("relocate-root-swung");
 		nm_page_unlock(p);
 	}
 	nm_epoch_exit(tree->pool);
@@ -272,13 +274,16 @@ move_child(NmTree *tree, int level, NmPageNo parent_no, uint64_t parent_lid,
 	if (!racy_is(tree, p, old, level) || !racy_has_lid(p, lid) || racy_pending(p))
 		goto out;
 
+	NM_STOP("relocate-found");
 	/* left sibling, page, parent: upgrades never wait */
 	if (left && !nm_page_upgrade(left, left_v))
 		goto out;
+	NM_STOP("relocate-left");
 	if (nm_page_upgrade(p, v))
 	{
 		if (nm_page_upgrade(parent, parent_v))
 		{
+			NM_STOP("relocate-locked");
 			nm_page_lock(q); /* private: free at once */
 			copy_page(tree, q, new, p);
 			nm_page_unlock(q);
@@ -287,9 +292,12 @@ move_child(NmTree *tree, int level, NmPageNo parent_no, uint64_t parent_lid,
 				left->right = new;
 			p->flags |= NM_PF_MOVED;
 			done = true;
+			NM_STOP("relocate-swung");
 			nm_page_unlock(parent);
+			NM_STOP("relocate-parent-free");
 		}
 		nm_page_unlock(p);
+		NM_STOP("relocate-page-free");
 	}
 	if (left)
 		nm_page_unlock(left);
@@ -314,7 +322,7 @@ relocate_one(NmTree *tree, NmRelocate *job, NmPageNo parent, uint64_t parent_lid
 	if (arena < 0)
 		return false;
 	job->asked++;
-	if (nm_pool_arena_of(tree->pool, page) == arena)
+	if (!job->always && nm_pool_arena_of(tree->pool, page) == arena)
 	{
 		job->already++;
 		return false;
@@ -325,12 +333,14 @@ relocate_one(NmTree *tree, NmRelocate *job, NmPageNo parent, uint64_t parent_lid
 		job->nomem++;
 		return true;
 	}
+	NM_STOP("relocate-asked");
 	for (int tries = 0; tries < 4 && !done; tries++)
 		done = parent == NM_NO_PAGE
 				   ? move_root(tree, job->level, page, new)
 				   : move_child(tree, job->level, parent, parent_lid, page, lid, new);
 	if (done)
 	{
+		NM_STOP("relocate-done");
 		nm_pool_retire(tree->pool, page);
 		job->moved++;
 		NM_COUNT(tree->shared->relocations, 1);

@@ -670,6 +670,7 @@ nm_scan_next(NmScan *scan, NmBatch *batch)
 		}
 		if (scan->lock_leaf != NULL && !leaf_is_locked(scan, &pos))
 			continue;
+		NM_STOP("scan-leaf");
 		if (one_key(scan) && read_one_key(scan, &pos, batch))
 		{
 			nm_epoch_exit(tree->pool);

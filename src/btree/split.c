@@ -182,6 +182,7 @@ nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep, NmPageNo *r
 	p->flags |= NM_PF_PENDING;
 	p->removals++;
 
+	NM_STOP(old.level == 0 ? "split-locked" : "split-inner-locked");
 	nm_page_unlock(r);
 	nm_page_unlock(p);
 	*right = rno;
@@ -215,7 +216,9 @@ lock_waiting(NmTree *tree, int level, NmPageNo hint, NmPageNo right, const NmBou
 
 		nm_epoch_enter(tree->pool);
 		v = nm_page_read_begin(p);
-		if (nm_root_word(tree) != 0 && waits_for_link(tree, p, hint, level, right))
+		/* the hint is from an earlier section */
+		if (nm_root_word(tree) != 0 && nm_pool_backed(tree->pool, hint) &&
+			waits_for_link(tree, p, hint, level, right))
 		{
 			if (nm_page_upgrade(p, v))
 				return p;
@@ -258,6 +261,7 @@ grow_root(NmTree *tree, int level, uint64_t word, NmPageNo root, const NmEntry *
 	nm_entry_insert(p, 0, &first);
 	nm_entry_insert(p, 1, second);
 	nm_page_unlock(p);
+	NM_STOP("split-growing");
 	return __atomic_compare_exchange_n(&tree->shared->root, &word,
 									   ((uint64_t) (level + 1) << 32) | root,
 									   false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
@@ -342,6 +346,7 @@ nm_link_right(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmKe
 		if (st != NM_OK)
 			return st;
 		nm_epoch_exit(tree->pool);
+		NM_STOP("split-parent");
 		waiting = lock_waiting(tree, level, left, right, &bound, &st);
 		if (waiting == NULL)
 			return st;
@@ -351,6 +356,7 @@ nm_link_right(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmKe
 			nm_epoch_exit(tree->pool);
 			continue;
 		}
+		NM_STOP("split-linking");
 		if (big)
 		{
 			(void) nm_stash_take(tree);

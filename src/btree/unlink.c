@@ -132,6 +132,7 @@ again:
 	/* two origins at once have no room: pass the locks on first */
 	if (settle_first(tree, left, left_no, left_v) || settle_first(tree, leaf, no, leaf_v))
 		goto again;
+	NM_STOP("unlink-found");
 	if (!left_of(tree, left, left_no, no) || !unlinkable(tree, leaf, no) ||
 		!nm_page_upgrade(left, left_v))
 	{
@@ -146,6 +147,7 @@ again:
 	}
 	if (nm_page_upgrade(parent.page, parent.version))
 	{
+		NM_STOP("unlink-locked");
 		if (high_key_fits(left, leaf))
 		{
 			nm_retire_later(&retired, nm_high_set(left, NULL, 0, NM_NO_PAGE));
@@ -161,14 +163,17 @@ again:
 			nm_retire_later(&retired, nm_entry_remove(parent.page, idx));
 			done = true;
 		}
+		NM_STOP("unlink-swung");
 		nm_page_unlock(parent.page);
 	}
 	nm_page_unlock(leaf);
+	NM_STOP("unlink-leaf-free");
 	nm_page_unlock(left);
 	nm_epoch_exit(tree->pool);
 
 	if (done)
 	{
+		NM_STOP("unlink-done");
 		NM_COUNT(tree->shared->noverflow, -retired.n);
 		nm_retire_all(tree, &retired);
 		nm_pool_retire(tree->pool, no);

@@ -96,6 +96,7 @@ remove_range(NmTree *tree, const NmBound *start, const NmLeafTids *leaf,
 		if (st != NM_OK)
 			return st;
 		retired.n = 0;
+		NM_STOP("vacuum-removing");
 		if (!nm_page_upgrade(pos.page, pos.version))
 		{
 			nm_epoch_exit(tree->pool);
@@ -200,6 +201,7 @@ nm_tree_vacuum(NmTree *tree, NmVacuum *vac)
 		}
 		nm_epoch_exit(tree->pool);
 		leaf.high.item.data = leaf.high.buf;
+		NM_STOP("vacuum-copied");
 
 		/*
 		 * An unlink may have merged a range that was visited already into this
@@ -221,6 +223,8 @@ nm_tree_vacuum(NmTree *tree, NmVacuum *vac)
 		}
 		else if (leaf.n == 0)
 			emptied = pos.no;
+		if (emptied != NM_NO_PAGE)
+			NM_STOP("vacuum-emptied");
 		if (emptied != NM_NO_PAGE && fence_valid &&
 			nm_unlink_leaf(tree, emptied, &fence))
 			vac->pages_deleted++;
