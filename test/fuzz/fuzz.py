@@ -91,6 +91,7 @@ class Fuzzer:
             self.s.run("CREATE SCHEMA round")
             self.other = self.connect()
             self.table = t = Table(self.s, r, self.kinds)
+            t.slow_loads = writers > 0
             t.create()
             changer = Changer(t, r, self.other)
             first = r.random() < (0.8 if t.constrained else 0.3)

@@ -68,6 +68,7 @@ class Table:
         self.ddl = []               # for the report
         self.in_doubt = False       # an interrupted statement may or may not have reached the twin
         self.concurrent = False
+        self.slow_loads = False     # writers are to meet loads
 
     # ---- schema ----
 
@@ -121,6 +122,8 @@ class Table:
                 k.down = r.random() < 0.35
                 k.nulls_first = k.down if r.random() < 0.7 else not k.down
             keys.append(k)
+        if self.slow_loads and not exclude and r.random() < 0.5:
+            keys[r.randrange(len(keys))] = Key("own.dawdle(id)", None)
         where = ""
         if r.random() < 0.2:
             c = r.choice(self.columns)
