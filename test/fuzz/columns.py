@@ -13,6 +13,7 @@ SET search_path = own, public;
 CREATE FUNCTION ask(text, int, text, int[] = NULL, text[] = NULL) RETURNS text AS '%(lib)s', 'fuzz_ask' LANGUAGE C CALLED ON NULL INPUT;
 CREATE FUNCTION show(text, int, text) RETURNS text AS '%(lib)s', 'fuzz_show' LANGUAGE C STRICT;
 CREATE FUNCTION use_way(int) RETURNS void AS '%(lib)s', 'fuzz_use_way' LANGUAGE C STRICT;
+CREATE FUNCTION dawdle(int4) RETURNS int4 AS '%(lib)s', 'fuzz_dawdle' LANGUAGE C STRICT IMMUTABLE PARALLEL SAFE;
 CREATE FUNCTION rev_cmp(int4, int4) RETURNS int AS '%(lib)s', 'fuzz_int4_reverse_cmp' LANGUAGE C STRICT IMMUTABLE PARALLEL SAFE;
 CREATE OPERATOR CLASS rev_ops FOR TYPE int4 USING btree AS
 	OPERATOR 1 >, OPERATOR 2 >=, OPERATOR 3 =, OPERATOR 4 <=, OPERATOR 5 <, FUNCTION 1 rev_cmp(int4, int4);

@@ -195,14 +195,14 @@ class Asker:
             return Question("SELECT %s FROM t%s" % (columns, where), 0, self.how())
         keys, items = self.ordered(index)
         total = r.random() < 0.15
-        sql = "SELECT %s, %s FROM t%s ORDER BY %s%s" % (", ".join(k.expr for k in keys), columns, where, ", ".join(items), ", id" if total else "")
+        sql = "SELECT %s, %s FROM t%s ORDER BY %s%s" % (", ".join("%s AS k%d" % (k.expr, i) for i, k in enumerate(keys)), columns, where, ", ".join(items), ", id" if total else "")
         return Question(sql, len(keys), self.how("o", "i", "a"))
 
     def limited(self, index):
         r = self.rnd
         where = self.where(index)
         keys, items = self.ordered(index)
-        sql = "SELECT %s FROM t%s ORDER BY %s LIMIT %d" % (", ".join(k.expr for k in keys), where, ", ".join(items), r.choice((1, 1, 2, 10, 100)))
+        sql = "SELECT %s FROM t%s ORDER BY %s LIMIT %d" % (", ".join("%s AS k%d" % (k.expr, i) for i, k in enumerate(keys)), where, ", ".join(items), r.choice((1, 1, 2, 10, 100)))
         if r.random() < 0.2:
             sql += " OFFSET %d" % r.choice((1, 5, 50))
         return Question(sql, len(keys), self.how("o", "i", "a") + "f")
@@ -313,7 +313,7 @@ class Asker:
         for _ in range(r.randint(1, 12)):
             n = r.choice((1, 1, 2, 3, 10, 60, 400))
             steps.append(n if r.random() < 0.6 else -n)
-        sql = "SELECT %s, id FROM t%s ORDER BY %s" % (", ".join(k.expr for k in keys), where, ", ".join(items))
+        sql = "SELECT %s, id FROM t%s ORDER BY %s" % (", ".join("%s AS k%d" % (k.expr, i) for i, k in enumerate(keys)), where, ", ".join(items))
         return Question(sql, len(keys), self.how("o", "i"), steps)
 
     def either(self, index):

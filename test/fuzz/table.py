@@ -64,10 +64,12 @@ class Table:
         self.rnd = rnd
         self.kinds = kinds
         self.indexes = []
+        self.made = -1              # number of the last index
         self.next_id = 1
         self.ddl = []               # for the report
         self.in_doubt = False       # an interrupted statement may or may not have reached the twin
         self.concurrent = False
+        self.slow_loads = False     # writers are to meet loads
 
     # ---- schema ----
 
@@ -121,6 +123,8 @@ class Table:
                 k.down = r.random() < 0.35
                 k.nulls_first = k.down if r.random() < 0.7 else not k.down
             keys.append(k)
+        if self.slow_loads and not exclude and r.random() < 0.5:
+            keys[r.randrange(len(keys))] = Key("own.dawdle(id)", None)
         where = ""
         if r.random() < 0.2:
             c = r.choice(self.columns)
@@ -131,7 +135,8 @@ class Table:
             if include in [k.expr for k in keys]:
                 include = ""
         nnd = unique and self.version >= 150000 and r.random() < 0.4
-        return Index(len(self.indexes), keys, include, where, unique, nnd, exclude)
+        self.made += 1
+        return Index(self.made, keys, include, where, unique, nnd, exclude)
 
     def options(self):
         r = self.rnd
@@ -208,21 +213,18 @@ class Table:
             for n in names:
                 if n in there:
                     self.s.run("ALTER TABLE %s DROP CONSTRAINT %s" % (n[0], n) if i.exclude else "DROP INDEX %s" % n)
-        self.gone(kept)
+        self.indexes[:] = kept
         if self.twin:
             self.s.run("TRUNCATE u")
             self.s.run("INSERT INTO u SELECT * FROM t")
         self.in_doubt = False
-
-    def gone(self, kept):
-        self.indexes[:] = kept
 
     def check(self):
         """Every numa_btree index by its own checker; the twin by a comparison of all rows."""
         for name, in self.s.run("SELECT c.oid::regclass FROM pg_class c JOIN pg_am a ON a.oid = relam WHERE amname = 'numa_btree' "
                                 "AND relnamespace = current_schema()::regnamespace AND relkind = 'i'"):
             self.s.run("SELECT numa.btree_check(%s, true)" % quote(name))
-        if self.twin and not self.concurrent:
+        if self.twin and not self.concurrent and not self.in_doubt:
             cols = "id, pad, " + ", ".join(c.name for c in self.columns)
             rows = self.s.run("SELECT count(*) FROM (SELECT %s FROM t ORDER BY id) a FULL JOIN (SELECT %s FROM u) b ON a::text = b::text WHERE a IS NULL OR b IS NULL" % (cols, cols))
             if rows != [["0"]]:

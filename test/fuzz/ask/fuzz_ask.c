@@ -38,6 +38,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/plancat.h"
 #include "parser/parse_type.h"
+#include "tcop/tcopprot.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -55,6 +56,7 @@ PG_FUNCTION_INFO_V1(fuzz_ask);
 PG_FUNCTION_INFO_V1(fuzz_show);
 PG_FUNCTION_INFO_V1(fuzz_use_way);
 PG_FUNCTION_INFO_V1(fuzz_int4_reverse_cmp);
+PG_FUNCTION_INFO_V1(fuzz_dawdle);
 
 /* What a plan was seen to do. */
 #define USED_NUMA	  (1 << 0)
@@ -649,6 +651,18 @@ fuzz_int4_reverse_cmp(PG_FUNCTION_ARGS)
 
 	PG_RETURN_INT32(a < b ? 1 : a > b ? -1
 									  : 0);
+}
+
+/*
+ * The argument; slowly while an index is being loaded, so that others meet the load. An
+ * index on this is an index on the column.
+ */
+Datum
+fuzz_dawdle(PG_FUNCTION_ARGS)
+{
+	if (debug_query_string && strncmp(debug_query_string, "SELECT numa.btree_load", 22) == 0)
+		pg_usleep(100);
+	PG_RETURN_INT32(PG_GETARG_INT32(0));
 }
 
 void
