@@ -207,6 +207,26 @@ SELECT numa.btree_unload('div_a');
 	same_rows($node, 'SELECT 1000 / a FROM div WHERE 1000 / a > 0 ORDER BY 1', 'div_a', 'rows put off');
 }
 
+# Whoever builds or loads, workers evaluate expressions as the table's owner, with a safe search path.
+$node->safe_psql('postgres', q(
+CREATE ROLE own_er;
+CREATE FUNCTION as_owner(a int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+	IF current_user <> 'own_er' OR current_setting('search_path') !~ '^pg_catalog, pg_temp$' THEN
+		RAISE 'row % evaluated by % with %', a, current_user, current_setting('search_path');
+	END IF;
+	IF NOT public.in_worker() THEN PERFORM pg_sleep(0.001); END IF;
+	RETURN a;
+END $$;
+CREATE TABLE theirs (a int) WITH (parallel_workers = 2);
+INSERT INTO theirs SELECT generate_series(1, 3000);
+ALTER TABLE theirs OWNER TO own_er;
+));
+is(workers(q(CREATE INDEX theirs_a ON theirs USING numa_btree (as_owner(a)))), 'building numa_btree index "theirs_a" with 2', 'built by a superuser');
+is(workers(q(SELECT numa.btree_unload('theirs_a'); SELECT numa.btree_load('theirs_a'))), 'loading numa_btree index "theirs_a" with 2', 'loaded by a superuser');
+is($node->safe_psql('postgres', q(SELECT numa.btree_check('theirs_a'); SELECT entries FROM numa.btree_stats('theirs_a'))), "\n3000", 'as the owner');
+$node->safe_psql('postgres', 'DROP TABLE theirs');
+
 # After a restart the launcher's worker loads with workers of its own, and DROP DATABASE is not
 # kept waiting by them.
 $node->safe_psql('postgres', 'DROP INDEX dup_s; CREATE DATABASE other');
