@@ -46,6 +46,15 @@ sub nothing_left
 	is($now, "$before 0 0", "$what: memory, files and workers are gone");
 }
 
+# A statement in the background.
+sub start
+{
+	my ($sql) = @_;
+	my %s = (out => '', err => '');
+	$s{run} = IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr('postgres'), '-c', $sql ], '<', \undef, '>', \$s{out}, '2>', \$s{err});
+	return \%s;
+}
+
 # The same tree as a serial build's, in memory or in many runs.
 foreach my $columns ('k', 'k DESC NULLS FIRST', 's COLLATE "C"', 'n', 'u', 'f, s COLLATE "C" DESC', 's COLLATE "C") INCLUDE (k', 'safe(id)', 'k) WHERE (id % 7 < 3', 'n) WITH (deduplicate_items = off')
 {
@@ -96,7 +105,7 @@ BEGIN
 			PERFORM pg_advisory_lock_shared(77);
 			PERFORM pg_advisory_unlock_shared(77);
 		ELSE
-			PERFORM pg_sleep(0.05) WHERE NOT public.waiting();
+			PERFORM pg_sleep(0.02) WHERE NOT public.waiting();
 		END IF;
 	END IF;
 	RETURN a;
@@ -121,11 +130,10 @@ nothing_left($used, 'error in a worker');
 	$holder->pump until $out =~ /held/;
 	my $stopped = sub {
 		my ($sql, $query) = @_;
-		my %s = (out => '', err => '');
-		$s{run} = IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr('postgres'), '-c', $sql ], '<', \undef, '>', \$s{out}, '2>', \$s{err});
+		my $s = start($sql);
 		ok($node->poll_query_until('postgres', 'SELECT waiting()'), "a worker stands still: $sql");
 		$node->safe_psql('postgres', $query) if $query;
-		return \%s;
+		return $s;
 	};
 	my $leader = q(SELECT DISTINCT leader_pid FROM pg_stat_activity WHERE backend_type = 'parallel worker');
 	my $worker = q(SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = 77 AND NOT granted LIMIT 1);
@@ -199,6 +207,26 @@ SELECT numa.btree_unload('div_a');
 	same_rows($node, 'SELECT 1000 / a FROM div WHERE 1000 / a > 0 ORDER BY 1', 'div_a', 'rows put off');
 }
 
+# Whoever builds or loads, workers evaluate expressions as the table's owner, with a safe search path.
+$node->safe_psql('postgres', q(
+CREATE ROLE own_er;
+CREATE FUNCTION as_owner(a int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+	IF current_user <> 'own_er' OR current_setting('search_path') !~ '^pg_catalog, pg_temp$' THEN
+		RAISE 'row % evaluated by % with %', a, current_user, current_setting('search_path');
+	END IF;
+	IF NOT public.in_worker() THEN PERFORM pg_sleep(0.001); END IF;
+	RETURN a;
+END $$;
+CREATE TABLE theirs (a int) WITH (parallel_workers = 2);
+INSERT INTO theirs SELECT generate_series(1, 3000);
+ALTER TABLE theirs OWNER TO own_er;
+));
+is(workers(q(CREATE INDEX theirs_a ON theirs USING numa_btree (as_owner(a)))), 'building numa_btree index "theirs_a" with 2', 'built by a superuser');
+is(workers(q(SELECT numa.btree_unload('theirs_a'); SELECT numa.btree_load('theirs_a'))), 'loading numa_btree index "theirs_a" with 2', 'loaded by a superuser');
+is($node->safe_psql('postgres', q(SELECT numa.btree_check('theirs_a'); SELECT entries FROM numa.btree_stats('theirs_a'))), "\n3000", 'as the owner');
+$node->safe_psql('postgres', 'DROP TABLE theirs');
+
 # After a restart the launcher's worker loads with workers of its own, and DROP DATABASE is not
 # kept waiting by them.
 $node->safe_psql('postgres', 'DROP INDEX dup_s; CREATE DATABASE other');
@@ -223,6 +251,22 @@ $node->start;
 	$node->safe_psql('postgres', 'DROP DATABASE other');
 	cmp_ok(time - $begin, '<', 10, 'DROP DATABASE does not wait for a load');
 }
-$node->stop;
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal|leak|FATAL: (?!.*due to administrator command)/, 'nothing crashed or leaked');
+
+# A killed worker takes the server down, as any process does. What it had written is gone after that.
+{
+	$node->append_conf('postgresql.conf', "restart_after_crash = on\nnuma_migrate.load = lazy");
+	$node->reload;
+	my $holder = start(q(SELECT pg_advisory_lock(77), pg_sleep(300)));
+	ok($node->poll_query_until('postgres', q(SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 77 AND granted))), 'the lock is held');
+	my $build = start(q(SET maintenance_work_mem = '1MB'; CREATE INDEX dup_k ON dup USING numa_btree (stop_worker(a))));
+	ok($node->poll_query_until('postgres', 'SELECT waiting()'), 'a worker stands still');
+	kill('KILL', $node->safe_psql('postgres', q(SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = 77 AND NOT granted LIMIT 1)));
+	end_session($_) foreach $build, $holder;
+	ok($node->poll_query_until('postgres', q(SELECT to_regclass('dup_k') IS NULL)), 'the server is back, without the index');
+	is(files() . ' ' . others(), '0 0', 'killed worker: files and workers are gone');
+	is(workers('CREATE INDEX dup_k ON dup USING numa_btree (stop_worker(a))'), 'building numa_btree index "dup_k" with 2', 'and it can be built');
+	check_all($node, 'after a killed worker');
+}
+$node->stop;
 done_testing();
