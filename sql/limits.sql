@@ -28,7 +28,7 @@ INSERT INTO said VALUES
 	(34, 'condition LIKE ''abc%'', text_pattern_ops', 'no', 'no', 'no', 'no'),
 	(35, 'condition ~ ''^abc'', text_pattern_ops', 'no', 'no', 'no', 'no'),
 	(36, 'condition starts_with, text_pattern_ops', 'no', 'no', 'no', 'no'),
-	(24, 'condition inet << net', 'no', 'no', 'no', 'no'),
+	(24, 'condition inet << net', 'no', 'no', 'no', 'yes'),
 	(25, 'condition on a bare boolean', 'no', 'yes', 'yes', 'yes'),
 	(26, 'condition NOT on a bare boolean', 'no', 'yes', 'yes', 'yes'),
 	(27, 'condition IS TRUE', 'no', 'yes', 'yes', 'yes'),

@@ -52,7 +52,8 @@ sub planned
 sub wait_planned
 {
 	my ($node, $q, $index, $db) = @_;
-	foreach my $i (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+	while (time < $end)
 	{
 		return 1 if planned($node, $q, $index, $db);
 		select(undef, undef, undef, 0.1);
