@@ -510,6 +510,8 @@ extern void nm_unlock_scan_interlock(Relation index);
 extern void nm_wait_scan_interlock(Relation index); /* take and release exclusive */
 extern void nm_lock_load(Relation index);			/* exclusive, session of loader */
 extern bool nm_try_lock_load(Relation index);
+extern void nm_lock_stripe(Relation index, int stripe); /* below NM_NUM_STRIPES; exclusive */
+extern void nm_unlock_stripe(Relation index, int stripe);
 extern void nm_unlock_load(Relation index);
 
 /*

@@ -28,6 +28,7 @@
 
 #define NM_LOCK_FOR_LOAD 1
 #define NM_LOCK_FOR_SCAN 2
+#define NM_LOCK_STRIPES	 16 /* and the next NM_NUM_STRIPES */
 
 static void
 set_tag(LOCKTAG *tag, Oid indexoid, uint16 what)
@@ -70,6 +71,29 @@ nm_wait_scan_interlock(Relation index)
 
 	set_tag(&tag, RelationGetRelid(index), NM_LOCK_FOR_SCAN);
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	(void) LockRelease(&tag, ExclusiveLock, false);
+}
+
+/*
+ * A unique insert's stripe, where comparisons are a user's code: that may take
+ * long, wait, raise, or use this very index, and a wait for it must be seen by
+ * the deadlock detector and be interruptible.
+ */
+void
+nm_lock_stripe(Relation index, int stripe)
+{
+	LOCKTAG tag;
+
+	set_tag(&tag, RelationGetRelid(index), (uint16) (NM_LOCK_STRIPES + stripe));
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+}
+
+void
+nm_unlock_stripe(Relation index, int stripe)
+{
+	LOCKTAG tag;
+
+	set_tag(&tag, RelationGetRelid(index), (uint16) (NM_LOCK_STRIPES + stripe));
 	(void) LockRelease(&tag, ExclusiveLock, false);
 }
 

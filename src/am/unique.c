@@ -16,7 +16,9 @@
  * Who has to wait for another transaction has no entry meanwhile (see below).
  *
  * Locks: at most one stripe, never while waiting for a transaction or for a
- * load; below it only heap buffers, the pool, and NM_LOCK_REGISTRY.
+ * load; below it only heap buffers, the pool, and NM_LOCK_REGISTRY.  Where
+ * comparisons are a user's code, they run under the stripe like all others, and
+ * a stripe is a heavyweight lock instead.
  *
  * IDENTIFICATION
  *	  src/am/unique.c
@@ -54,19 +56,39 @@ static NmVerdict check_row(Relation heap, ItemPointer tid, uint64 other,
 						   TransactionId *xwait, uint32 *token);
 static void report_violation(NmIndex *idx, Relation index, Relation heap,
 							 const NmItem *item) __attribute__((noreturn));
-static inline LWLock *stripe_of(NmIndex *idx, uint64 lid);
+static inline int stripe_of(NmIndex *idx, uint64 lid);
+static inline void lock_stripe(NmIndex *idx, Relation index, int stripe);
+static inline void unlock_stripe(NmIndex *idx, Relation index, int stripe);
 static void held_up_here(NmIndex *idx, uint64 tid);
 static bool held_up_before(NmIndex *idx, uint64 tid);
 
 /* Has this process an entry in the list? */
 static bool held_up = false;
 
-static inline LWLock *
+static inline int
 stripe_of(NmIndex *idx, uint64 lid)
 {
 	uint64 h = (lid + idx->slot->identity) * UINT64CONST(0x9E3779B97F4A7C15);
 
-	return NmLock(NM_LOCK_STRIPE0 + (h >> 32) % NM_NUM_STRIPES);
+	return (int) ((h >> 32) % NM_NUM_STRIPES);
+}
+
+static inline void
+lock_stripe(NmIndex *idx, Relation index, int stripe)
+{
+	if (unlikely(idx->desc.foreign))
+		nm_lock_stripe(index, stripe);
+	else
+		LWLockAcquire(NmLock(NM_LOCK_STRIPE0 + stripe), LW_EXCLUSIVE);
+}
+
+static inline void
+unlock_stripe(NmIndex *idx, Relation index, int stripe)
+{
+	if (unlikely(idx->desc.foreign))
+		nm_unlock_stripe(index, stripe);
+	else
+		LWLockRelease(NmLock(NM_LOCK_STRIPE0 + stripe));
 }
 
 /*
@@ -135,7 +157,7 @@ nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
 	{
 		NmTree *tree = nm_index_tree(idx);
 		uint64 lid;
-		LWLock *stripe;
+		int stripe;
 		NmVerdict verdict;
 		NmStatus st = NM_OK;
 		NmPageNo leaf = NM_NO_PAGE;
@@ -165,7 +187,7 @@ nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
 
 		NM_STOP("unique-leaf");
 		stripe = stripe_of(idx, lid);
-		LWLockAcquire(stripe, LW_EXCLUSIVE);
+		lock_stripe(idx, index, stripe);
 
 		verdict = check_conflicts(idx, tree, heap, item, tid, check, &found, &xwait, &token);
 		NM_STOP("unique-checked");
@@ -186,7 +208,7 @@ nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
 			held_up_here(idx, t);
 			(void) nm_tree_delete(tree, item, t);
 		}
-		LWLockRelease(stripe);
+		unlock_stripe(idx, index, stripe);
 
 		switch (verdict)
 		{

@@ -438,6 +438,7 @@ typedef struct NmRelocate
 	bool done;
 	NmPageNo parent; /* resume point, 0 = from the start */
 	uint64_t parent_lid;
+	NmPageNo left_parent; /* the one before it, most likely, or 0 */
 	/* out, added up over calls */
 	int64_t asked,
 		moved,

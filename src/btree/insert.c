@@ -197,6 +197,16 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 			}
 		}
 
+		/* a comparator that inserts through this handle empties the stash */
+		if (overflow && ((NmStash *) tree->scratch)->n == 0)
+		{
+			nm_epoch_exit(tree->pool);
+			st = nm_stash_fill(tree, 1);
+			if (st != NM_OK)
+				break;
+			continue;
+		}
+
 		if (overflow)
 		{
 			NmStash *stash = tree->scratch;

@@ -147,17 +147,44 @@ walk_to_left(NmTree *tree, NmPageNo from, int level, NmPageNo target, uint64_t *
 	return NM_NO_PAGE;
 }
 
-/* Last child of the page left of "parent" at its level; inside the epoch. */
+/* Right link and last child of page "no"; false if it is not of that level, or changes. */
+static bool
+right_and_last(NmTree *tree, NmPageNo no, int level, NmPageNo *right, NmPageNo *last)
+{
+	NmPage *p = nm_page(tree, no);
+	uint64_t v = nm_page_read_begin(p);
+	int n;
+
+	if (!racy_is(tree, p, no, level))
+		return false;
+	*right = racy_right(p);
+	(void) racy_find_child(p, NM_NO_PAGE, &n);
+	*last = n > 0 ? racy_child(p, n - 1) : NM_NO_PAGE;
+	return nm_page_validate(p, v);
+}
+
+/*
+ * Last child of the page left of "parent" at its level; inside the epoch.
+ * That page is "hint" as a rule; else it is looked for from the left end, which
+ * on a large tree is a long way.
+ */
 static NmPageNo
-cousin(NmTree *tree, NmPageNo parent, int level, bool *leftmost)
+cousin(NmTree *tree, NmPageNo parent, int level, NmPageNo hint, bool *leftmost)
 {
 	NmBound lowest = {.infinite = -1};
 	NmPageNo no;
+	NmPageNo right;
+	NmPageNo last;
 	NmPos pos;
+
+	*leftmost = false;
+	/* the hint is from an earlier section */
+	if (hint != NM_NO_PAGE && nm_root_word(tree) != 0 && nm_pool_backed(tree->pool, hint) &&
+		right_and_last(tree, hint, level, &right, &last) && right == parent)
+		return last;
 
 	/* leave and enter again: a descent has an epoch section of its own */
 	nm_epoch_exit(tree->pool);
-	*leftmost = false;
 	if (nm_descend(tree, &lowest, level, false, false, &pos, NULL, NULL) != NM_OK)
 	{
 		nm_epoch_enter(tree->pool);
@@ -171,18 +198,7 @@ cousin(NmTree *tree, NmPageNo parent, int level, bool *leftmost)
 	no = pos.no;
 	while (nm_page_no_valid(tree, no))
 	{
-		NmPage *p = nm_page(tree, no);
-		uint64_t v = nm_page_read_begin(p);
-		NmPageNo right;
-		NmPageNo last;
-		int n;
-
-		if (!racy_is(tree, p, no, level))
-			return NM_NO_PAGE;
-		right = racy_right(p);
-		(void) racy_find_child(p, NM_NO_PAGE, &n);
-		last = n > 0 ? racy_child(p, n - 1) : NM_NO_PAGE;
-		if (!nm_page_validate(p, v))
+		if (!right_and_last(tree, no, level, &right, &last))
 			return NM_NO_PAGE;
 		if (right == parent)
 			return last;
@@ -234,7 +250,7 @@ move_root(NmTree *tree, int level, NmPageNo old, NmPageNo new)
 /* One attempt to move a child of "parent".  False: busy. */
 static bool
 move_child(NmTree *tree, int level, NmPageNo parent_no, uint64_t parent_lid,
-		   NmPageNo old, uint64_t lid, NmPageNo new)
+		   NmPageNo left_parent, NmPageNo old, uint64_t lid, NmPageNo new)
 {
 	NmPage *parent = nm_page(tree, parent_no);
 	NmPage *p = nm_page(tree, old);
@@ -260,7 +276,7 @@ move_child(NmTree *tree, int level, NmPageNo parent_no, uint64_t parent_lid,
 	if (idx > 0)
 		left_no = racy_child(parent, idx - 1);
 	else
-		left_no = cousin(tree, parent_no, level + 1, &leftmost);
+		left_no = cousin(tree, parent_no, level + 1, left_parent, &leftmost);
 	if (!nm_page_validate(parent, parent_v))
 		goto out;
 	if (!leftmost)
@@ -337,7 +353,7 @@ relocate_one(NmTree *tree, NmRelocate *job, NmPageNo parent, uint64_t parent_lid
 	for (int tries = 0; tries < 4 && !done; tries++)
 		done = parent == NM_NO_PAGE
 				   ? move_root(tree, job->level, page, new)
-				   : move_child(tree, job->level, parent, parent_lid, page, lid, new);
+				   : move_child(tree, job->level, parent, parent_lid, job->left_parent, page, lid, new);
 	if (done)
 	{
 		NM_STOP("relocate-done");
@@ -389,6 +405,7 @@ nm_tree_relocate(NmTree *tree, NmRelocate *job)
 
 		if (st != NM_OK)
 			return st;
+		job->left_parent = NM_NO_PAGE;
 		if (!read_children(tree, job->parent, job->level + 1, &c))
 		{
 			job->parent = NM_NO_PAGE;
@@ -410,6 +427,7 @@ nm_tree_relocate(NmTree *tree, NmRelocate *job)
 			return NM_OK;
 		}
 		/* a parent whole, so that the resume point is a parent */
+		job->left_parent = c.no;
 		job->parent = c.right;
 		if (!read_children(tree, c.right, job->level + 1, &c))
 		{

@@ -323,6 +323,13 @@ nm_link_right(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmKe
 			waiting = lock_waiting(tree, level, left, right, &bound, &st);
 			if (waiting == NULL)
 				return st;
+			if (stash->n < need)
+			{
+				/* a comparator has inserted through this handle */
+				nm_page_unlock(waiting);
+				nm_epoch_exit(tree->pool);
+				continue;
+			}
 			done = grow_root(tree, level, word, stash->pages[0], &e);
 			if (done)
 				waiting->flags &= (uint16_t) ~NM_PF_PENDING;
@@ -350,7 +357,7 @@ nm_link_right(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmKe
 		waiting = lock_waiting(tree, level, left, right, &bound, &st);
 		if (waiting == NULL)
 			return st;
-		if (!nm_page_upgrade(pos.page, pos.version))
+		if (stash->n < need || !nm_page_upgrade(pos.page, pos.version))
 		{
 			nm_page_unlock(waiting);
 			nm_epoch_exit(tree->pool);

@@ -621,6 +621,76 @@ test_gone(NmLayout layout)
 	universe_free(u);
 }
 
+/* ---- a comparator that uses the handle it is called from ---- */
+
+typedef struct Nested
+{
+	NmTree *tree;
+	const Universe *u;
+	Model *m;
+	CompareArg *plain;
+	int next;	 /* item for the next insert inside a comparison */
+	int depth;	 /* inserts under way */
+	int inserts; /* made inside a comparison */
+} Nested;
+
+/* Now and then inserts an entry through the very handle whose insert compares. */
+static int
+nested_compare(void *arg, const NmItem *a, const NmItem *b)
+{
+	Nested *n = arg;
+
+	if (n->depth == 1 && n->next < n->u->n && rng_below(&rng, 12) == 0)
+	{
+		int k = n->next;
+
+		n->next += 2;
+		n->depth++;
+		if (nm_tree_insert(n->tree, &n->u->items[k], make_tid(7, 1 + (uint64_t) k), NULL, NULL) != NM_OK)
+			fault("nested insert");
+		model_add(n->m, k, make_tid(7, 1 + (uint64_t) k));
+		n->depth--;
+		n->inserts++;
+	}
+	return tree_compare(n->plain, a, b);
+}
+
+/* Half of the keys come inside comparisons of the other half's inserts. */
+static void
+test_nested(uint32_t max_len)
+{
+	Universe *u = universe_distinct(universe_general(&rng, 3000, false, false, max_len));
+	NmPool *pool = pool_make(2, 32, 64, 4);
+	NmTreeShared *shared = shared_make(u, 90);
+	NmTree *tree = handle_open(pool, shared, u, true);
+	Nested n = {.tree = tree, .u = u, .plain = handle_arg(tree), .next = 1};
+	Model m;
+
+	model_init(&m, u);
+	n.m = &m;
+	if (nm_tree_create(tree) != NM_OK)
+		fault("create");
+	tree->compare = nested_compare;
+	tree->compare_arg = &n;
+	for (int k = 0; k < u->n; k += 2)
+	{
+		n.depth = 1;
+		if (nm_tree_insert(tree, &u->items[k], make_tid(8, 1 + (uint64_t) k), NULL, NULL) != NM_OK)
+			fault("insert");
+		n.depth = 0;
+		model_add(&m, k, make_tid(8, 1 + (uint64_t) k));
+	}
+	verify_tree(tree, &m, "after inserts inside comparisons");
+	ok(n.inserts > 100, "keys up to %u bytes: %d inserts inside a comparison of another insert", max_len, n.inserts);
+	ok(faults() == 0, "keys up to %u bytes: the tree is right after them", max_len);
+	tree->compare_arg = n.plain;
+	tree->compare = tree_compare;
+	handle_close(tree);
+	model_free(&m);
+	pool_unmake(pool);
+	universe_free(u);
+}
+
 int
 main(void)
 {
@@ -637,5 +707,7 @@ main(void)
 	test_raise("all lengths", true, false, NM_MAX_KEY_SIZE);
 	test_gone(NM_LAYOUT_FIXED);
 	test_gone(NM_LAYOUT_GENERAL);
+	test_nested(40);
+	test_nested(NM_MAX_KEY_SIZE);
 	return tap_done();
 }
