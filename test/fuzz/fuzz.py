@@ -246,8 +246,7 @@ class Fuzzer:
         finally:
             who.stop()
         t.concurrent = False
-        if t.twin:
-            t.in_doubt = True
+        t.settle()
 
     def crash(self, r):
         """kill -9 of a backend: everybody starts anew."""
@@ -267,7 +266,7 @@ class Fuzzer:
         self.other = self.connect_again()
         self.table.s = self.s
         # commits are asynchronous: the last ones may have been lost, the twin's or the table's
-        self.table.in_doubt = self.table.twin
+        self.table.settle()
         self.table.check()
 
     # ---- questions ----
