@@ -168,7 +168,7 @@ class Changer:
                 t.both(dml(t, r, self.numbers))
                 if r.random() < 0.5:
                     self.vacuum(s)
-            if r.random() < 0.7:
+            if r.random() < 0.9:
                 s.may("SELECT numa.btree_load('%s')" % name, *HARMLESS)
         elif n == 3:
             s.may("SELECT count(*) FROM numa.topology() p, numa.move_relation('%s', p.node) WHERE allowed AND total_bytes > 0" % name, *HARMLESS)

@@ -218,7 +218,11 @@ class Fuzzer:
                 changer.vacuum(self.other, patient=False)
         got += s.run("FETCH ALL FROM n")
         want = s.run("FETCH ALL FROM q")
-        s.run("COMMIT")
+        try:
+            s.run("COMMIT")
+        except Error as e:
+            # a deferred constraint
+            t.judge(e, ())
         self.queries += 1
         self.with_index += 1
         self.used["open cursor"] += 1
