@@ -260,7 +260,7 @@ class Writers:
     def step(self, r, numbers):
         t = self.table
         n = r.random()
-        if n < 0.55:
+        if n < (0.55 if not t.constrained else 0.3):
             return [dml(t, r, numbers)]
         if n < 0.75:
             return ["BEGIN", dml(t, r, numbers), "SAVEPOINT a", dml(t, r, numbers), r.choice(("ROLLBACK TO a", "RELEASE a")), dml(t, r, numbers),
