@@ -119,6 +119,7 @@ class Changer:
     def subtransactions(self):
         t, r = self.t, self.rnd
         end = r.choice(("COMMIT", "ROLLBACK", "PREPARE TRANSACTION 'fuzz'") if not t.twin else ("COMMIT", "ROLLBACK"))
+        prepared = False
         for name in t.names:
             # the same choices for the twin
             again = r.getstate()
@@ -140,6 +141,7 @@ class Changer:
                             if r.random() < 0.5:
                                 self.s.may("SAVEPOINT a%d" % depth)
                 self.s.run(end)
+                prepared = True
             except Error as e:
                 # deferred constraints speak up at the end
                 t.judge(e, ())
@@ -152,7 +154,7 @@ class Changer:
                 t.next_id = next_id
             elif t.twin and (r.getstate(), t.next_id) != after and not t.in_doubt:
                 raise Difference("a transaction took another course on the twin")
-        if "PREPARE" in end:
+        if "PREPARE" in end and prepared:
             if r.random() < 0.7:
                 self.vacuum(self.other)
             self.s.run("%s PREPARED 'fuzz'" % r.choice(("COMMIT", "ROLLBACK")))

@@ -203,6 +203,8 @@ class Table:
 
     def settle(self):
         """After an interruption: whatever was left half done goes, the twin follows the table."""
+        for name, in self.s.run("SELECT gid FROM pg_prepared_xacts"):
+            self.s.run("ROLLBACK PREPARED %s" % quote(name))
         for name, in self.s.run("SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = indrelid "
                                 "WHERE relnamespace = current_schema()::regnamespace AND NOT indisvalid"):
             self.s.run("DROP INDEX IF EXISTS %s" % name)
