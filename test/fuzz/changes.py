@@ -145,7 +145,7 @@ class Changer:
             except Error as e:
                 # deferred constraints speak up at the end
                 t.judge(e, ())
-                self.s.run("ROLLBACK")
+                self.s.surely("ROLLBACK")
                 if e.state in HARMLESS:
                     t.in_doubt = True
             if name != t.names[-1]:
@@ -252,8 +252,7 @@ class Writers:
                 except Error as e:
                     self.table.judge(e, ("42704", "42P01", "55000"))
                     # which somebody may cancel, too
-                    while session.may("ROLLBACK", "57014"):
-                        pass
+                    session.surely("ROLLBACK")
         except (Error, Difference, Lost) as e:
             if self.error is None:
                 self.error = e

@@ -126,7 +126,7 @@ class Fuzzer:
                         changer.s, changer.other = self.s, self.other
             if crash and writers:
                 self.crash(r)
-            self.s.run("SET statement_timeout = '90s'")
+            self.s.surely("SET statement_timeout = '90s'")
             if t.in_doubt:
                 t.settle()
             t.check()
@@ -154,10 +154,10 @@ class Fuzzer:
             if not self.cancels or e.state != "57014":
                 raise
             self.cancelled += 1
-            self.s.run("ROLLBACK")
+            self.s.surely("ROLLBACK")
             t.in_doubt = True
         if t.in_doubt:
-            self.s.run("SET statement_timeout = '90s'")
+            self.s.surely("SET statement_timeout = '90s'")
             t.settle()
             if not t.indexes:
                 t.indexes = []
@@ -246,7 +246,7 @@ class Fuzzer:
                 except Error as e:
                     if e.state not in HARMLESS:
                         raise
-                    self.s.run("ROLLBACK")
+                    self.s.surely("ROLLBACK")
         finally:
             who.stop()
         t.concurrent = False
@@ -298,7 +298,7 @@ class Fuzzer:
         """The question, what each way answers, and the rows that differ."""
         lines = ["question: %s" % q.sql, "  ordered columns: %d, how: %s, steps: %s, args: %s" % (q.nkeys, q.how, q.steps, q.args), answers]
         try:
-            self.s.run("SET statement_timeout = '90s'") if not self.cancels else None
+            self.s.surely("SET statement_timeout = '90s'") if not self.cancels else None
             again = self.s.run("SELECT own.ask(q, k, h, s, a) FROM (VALUES %s) v(n, q, k, h, s, a)" % q.values(0))[0][0]
             lines.append("asked again: %s" % ("the same answers" if again == "!" + answers else again.lstrip("!")))
             if not q.args:
