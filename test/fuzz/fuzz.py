@@ -290,6 +290,9 @@ class Fuzzer:
             self.rows += rows
             if used & 1:
                 self.with_index += 1
+            elif used & 2:
+                # unloaded, or one of the README's limits
+                self.used["btree alone"] += 1
             for bit, name in enumerate(USED):
                 if used >> bit & 1:
                     self.used[name] += 1
@@ -365,7 +368,7 @@ def main():
     took = time.monotonic() - start
     print("# seed %d: %s, %.0f s" % (seed, f.counts(), took))
     print("# rounds: %s; %d crashes, %d statements cancelled" % (", ".join("%s %d" % x for x in sorted(f.rounds.items())), f.crashes, f.cancelled))
-    print("# used: %s" % ", ".join("%s %d" % (n, f.used[n]) for n in USED + ("open cursor",)))
+    print("# used: %s" % ", ".join("%s %d" % (n, f.used[n]) for n in USED + ("open cursor", "btree alone")))
     print("# rows %d, questions that failed alike %d" % (f.rows, f.failed_alike))
     for text, n in f.alike.most_common(5):
         print("#   %d times %s" % (n, text))

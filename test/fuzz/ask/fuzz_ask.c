@@ -590,7 +590,7 @@ fuzz_ask(PG_FUNCTION_ARGS)
 	else if (same && a[0].sqlstate[0])
 		appendStringInfo(&s, "E%s %s", a[0].sqlstate, a[0].message);
 	else if (same)
-		appendStringInfo(&s, UINT64_FORMAT " %d", a[0].rows, a[WAY_NUMA].used);
+		appendStringInfo(&s, UINT64_FORMAT " %d", a[0].rows, a[WAY_NUMA].used | (a[WAY_BTREE].used & USED_BTREE));
 	else
 	{
 		appendStringInfoChar(&s, '!');
