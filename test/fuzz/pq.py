@@ -141,6 +141,11 @@ class Session:
                 return e.state
             raise
 
+    def surely(self, sql):
+        """A statement that must have been run, however often it is cancelled."""
+        while self.may(sql, "57014"):
+            pass
+
 
 def quote(text):
     """A string as an SQL literal."""

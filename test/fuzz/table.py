@@ -76,9 +76,12 @@ class Table:
     def create(self):
         r = self.rnd
         self.wide = r.choice((2, 5, 20, 20, 300, 300, 5000, 200000))
+        self.constrained = r.random() < 0.25
+        if self.constrained:
+            # so that writers meet each other's keys
+            self.wide = r.choice((20, 100, 300, 300, 5000))
         nulls = r.choice((0, 0, 0.05, 0.3))
         self.columns = [Column(r, "c%d" % i, self.kinds, self.wide, nulls) for i in range(r.choice((1, 2, 2, 3, 3, 4)))]
-        self.constrained = r.random() < 0.25
         self.twin = self.constrained
         unlogged = not self.twin and r.random() < 0.1
         options = "autovacuum_enabled = off, fillfactor = %d" % r.choice((100, 100, 70))
@@ -115,7 +118,7 @@ class Table:
     def new_index(self, unique=False, exclude=""):
         r = self.rnd
         keys = []
-        for _ in range(r.choice((1, 1, 2, 2, 3, 4))):
+        for _ in range(r.choice((1, 1, 2, 2, 3, 4) if not unique and not exclude else (1, 1, 1, 2))):
             k = self.key()
             if k.expr in [x.expr for x in keys]:
                 continue
@@ -200,6 +203,8 @@ class Table:
 
     def settle(self):
         """After an interruption: whatever was left half done goes, the twin follows the table."""
+        for name, in self.s.run("SELECT gid FROM pg_prepared_xacts"):
+            self.s.run("ROLLBACK PREPARED %s" % quote(name))
         for name, in self.s.run("SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = indrelid "
                                 "WHERE relnamespace = current_schema()::regnamespace AND NOT indisvalid"):
             self.s.run("DROP INDEX IF EXISTS %s" % name)

@@ -5,7 +5,7 @@
  *	  numa_btree, in one snapshot, and the answers are compared.
  *
  * A table has each index twice, once of either access method. Which one a plan
- * may use is decided by a get_relation_info_hook that hides the others, which
+ * may use is decided by a planner hook that hides the others, which
  * plans it may choose by the planner's enable_* settings. What the executor
  * really ran is taken from its plan state, so that a question which no index
  * answered is not counted as one that tested an index.
@@ -36,6 +36,7 @@
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/pathnode.h"
 #include "optimizer/plancat.h"
 #include "parser/parse_type.h"
 #include "tcop/tcopprot.h"
@@ -108,7 +109,11 @@ typedef struct Answer
 	char *moved; /* scroll cursor: what was not where it had been */
 } Answer;
 
+#if PG_VERSION_NUM >= 190000
+static build_simple_rel_hook_type prev_simple_rel = NULL;
+#else
 static get_relation_info_hook_type prev_relation_info = NULL;
+#endif
 static ExecutorStart_hook_type prev_executor_start = NULL;
 
 /* While a question is being answered: indexes of other access methods are hidden. */
@@ -119,21 +124,36 @@ static int used;
 static Oid numa_am = InvalidOid;
 
 static void
-hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
+hide_indexes(RelOptInfo *rel)
+{
+	ListCell *lc;
+
+	if (!answering && !hiding)
+		return;
+	foreach (lc, rel->indexlist)
+	{
+		if (((IndexOptInfo *) lfirst(lc))->relam != may_use)
+			rel->indexlist = foreach_delete_current(rel->indexlist, lc);
+	}
+}
+
+#if PG_VERSION_NUM >= 190000
+static void
+see_relation(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
+{
+	if (prev_simple_rel)
+		prev_simple_rel(root, rel, rte);
+	hide_indexes(rel);
+}
+#else
+static void
+see_relation(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 {
 	if (prev_relation_info)
 		prev_relation_info(root, relid, inhparent, rel);
-	if (answering || hiding)
-	{
-		ListCell *lc;
-
-		foreach (lc, rel->indexlist)
-		{
-			if (((IndexOptInfo *) lfirst(lc))->relam != may_use)
-				rel->indexlist = foreach_delete_current(rel->indexlist, lc);
-		}
-	}
+	hide_indexes(rel);
 }
+#endif
 
 /* Note what the plan consists of. */
 static bool
@@ -570,7 +590,7 @@ fuzz_ask(PG_FUNCTION_ARGS)
 	else if (same && a[0].sqlstate[0])
 		appendStringInfo(&s, "E%s %s", a[0].sqlstate, a[0].message);
 	else if (same)
-		appendStringInfo(&s, UINT64_FORMAT " %d", a[0].rows, a[WAY_NUMA].used);
+		appendStringInfo(&s, UINT64_FORMAT " %d", a[0].rows, a[WAY_NUMA].used | (a[WAY_BTREE].used & USED_BTREE));
 	else
 	{
 		appendStringInfoChar(&s, '!');
@@ -668,8 +688,13 @@ fuzz_dawdle(PG_FUNCTION_ARGS)
 void
 _PG_init(void)
 {
+#if PG_VERSION_NUM >= 190000
+	prev_simple_rel = build_simple_rel_hook;
+	build_simple_rel_hook = see_relation;
+#else
 	prev_relation_info = get_relation_info_hook;
-	get_relation_info_hook = hide_indexes;
+	get_relation_info_hook = see_relation;
+#endif
 	prev_executor_start = ExecutorStart_hook;
 	ExecutorStart_hook = see_plan;
 }
