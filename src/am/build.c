@@ -101,18 +101,18 @@ nm_build_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 }
 
 /*
- * Parallel workers that core would use.  Before 17 it asks for none but
- * nbtree's builds, so we ask where it would; a truncated table has nothing to
- * share.
+ * Parallel workers that core would use.  Before 17 it plans them for nbtree's
+ * builds only, so we ask where it would.  An empty table, as TRUNCATE leaves
+ * it, has nothing to share, whatever its parallel_workers option says.
  */
 static int
 workers_for(Relation heap, Relation index, IndexInfo *indexInfo)
 {
+	if (!IsNormalProcessingMode() || RelationGetNumberOfBlocks(heap) == 0)
+		return 0;
 #if PG_VERSION_NUM >= 170000
 	return indexInfo->ii_ParallelWorkers;
 #else
-	if (!IsNormalProcessingMode() || RelationGetNumberOfBlocks(heap) == 0)
-		return 0;
 	return plan_create_index_workers(RelationGetRelid(heap), RelationGetRelid(index));
 #endif
 }

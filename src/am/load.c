@@ -355,9 +355,10 @@ load_run(NmIndex *idx, Relation index, Relation heap, ItemPointer own_tid)
 }
 
 /*
- * Alone, or with as many workers as a build of the index would get.  Not from
- * inside of parallel mode: its processes wait for each other without the lock
- * manager, which they may only because a loader there waits for none of them.
+ * Alone, or with as many workers as a build of the index would get.  Alone
+ * inside of parallel mode, where processes of the group may be waiting for this
+ * load, and inside of another load, for which a worker might wait: neither wait
+ * is one that the deadlock detector sees.
  */
 static void
 scan_heap(NmIndex *idx, Relation heap, Relation index, NmSpool *spool, ItemPointer own_tid)
@@ -368,7 +369,7 @@ scan_heap(NmIndex *idx, Relation heap, Relation index, NmSpool *spool, ItemPoint
 
 	nm_heapshare_init(&share, idx, heap, own_tid);
 	scan = nm_heapscan_begin(&share, heap, index, spool);
-	if (!IsInParallelMode() && share.nblocks > 0)
+	if (!IsInParallelMode() && current_load->outer == NULL && share.nblocks > 0)
 		nworkers = plan_create_index_workers(RelationGetRelid(heap), RelationGetRelid(index));
 	if (nworkers == 0 || !nm_team_load(spool, scan, &share, nworkers))
 		nm_heapscan_blocks(scan, &share, false);
