@@ -400,7 +400,8 @@ run(const struct bench_case *c)
 		printf(" %6.2f", median[OLD] / median[NEW]);
 	else
 		printf("      -");
-	if (whole < nr_folios(c))
+	/* Base pages that are absent here can't be looked at, nor be split */
+	if (c->folio != BASE && whole < nr_folios(c))
 		printf("  %u of %u folios were split", nr_folios(c) - whole, nr_folios(c));
 	putchar('\n');
 	fflush(stdout);
