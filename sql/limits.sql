@@ -121,7 +121,7 @@ BEGIN
 	EXECUTE 'EXPLAIN (FORMAT json) SELECT * FROM u WHERE a > 3200' INTO j;
 	INSERT INTO scratch.seen VALUES (14, CASE WHEN (j -> 0 -> 'Plan' ->> 'Plan Rows')::float8 > 5 THEN 'yes' ELSE 'no' END, j::text);
 END $$;
--- CLUSTER says how. With a btree index it would sort here.
+-- CLUSTER says how (19 in other words: limits_1.out). With a btree index it would sort here.
 SET client_min_messages = info;
 \set VERBOSITY terse
 CLUSTER VERBOSE l USING l_t;

@@ -75,6 +75,45 @@ CREATE INDEX ct_c ON ct USING numa_btree (c);
 SELECT nm_test.compare('SELECT c::text FROM ct WHERE c = ''BETA''');
 SELECT nm_test.compare('SELECT c::text COLLATE "C" AS c FROM ct WHERE c > ''alpha''');
 SELECT numa.btree_check('ct_c');
+-- The other way round: citext is there before numa_migrate. Its class is not taken unasked;
+-- core then takes that of text, and we say so.
+BEGIN;
+SET LOCAL client_min_messages = error;
+DROP EXTENSION numa_migrate CASCADE;
+CREATE EXTENSION numa_migrate;
+SET LOCAL client_min_messages = warning;
+CREATE INDEX ct_c ON ct USING numa_btree (c);
+SELECT nm_test.compare('SELECT c::text FROM ct WHERE c = ''BETA''');
+DROP INDEX ct_c;
+CREATE INDEX ct_explicit ON ct USING numa_btree (c COLLATE "C" text_pattern_ops);
+SELECT numa.clone_opclass('scratch.citext_ops') > 0 AS cloned, numa.clone_opclass('citext_ops') AS again;
+CREATE INDEX ct_c ON ct USING numa_btree (c);
+SELECT nm_test.compare('SELECT c::text FROM ct WHERE c = ''BETA''');
+ROLLBACK;
+SELECT nm_test.compare('SELECT c::text FROM ct WHERE c = ''BETA''');
+-- The class goes with the other extension, and takes the index along.
+SELECT left(e, 5) FROM nm_test.err('DROP EXTENSION citext') e WHERE e !~ '^(DETAIL|HINT)';
+BEGIN;
+DROP EXTENSION citext CASCADE;
+SELECT to_regclass('ct_c'), count(*) FROM pg_opclass WHERE opcname = 'citext_ops';
+ROLLBACK;
+SET client_min_messages = error;
+SELECT nm_test.compare('SELECT c::text FROM ct WHERE c = ''BETA''');
+-- Members that one of btree's families gets later reach ours by refresh_opclasses.
+CREATE FUNCTION int_oid_cmp(int, oid) RETURNS int LANGUAGE sql IMMUTABLE STRICT AS 'SELECT btint8cmp($1, $2::bigint)';
+CREATE FUNCTION int_oid_eq(int, oid) RETURNS bool LANGUAGE plpgsql IMMUTABLE STRICT AS 'BEGIN RETURN $1 = $2::bigint; END';
+CREATE OPERATOR =@ (LEFTARG = int, RIGHTARG = oid, FUNCTION = int_oid_eq);
+CREATE TABLE later AS SELECT generate_series(1, 500) AS a;
+CREATE INDEX later_a ON later USING numa_btree (a);
+SELECT numa.refresh_opclasses();
+BEGIN;
+ALTER OPERATOR FAMILY integer_ops USING btree ADD OPERATOR 3 =@ (int, oid), FUNCTION 1 (int, oid) int_oid_cmp(int, oid);
+SELECT nm_test.compare('SELECT a FROM later WHERE a =@ ''77''::oid');
+SELECT numa.refresh_opclasses();
+SELECT nm_test.compare('SELECT a FROM later WHERE a =@ ''77''::oid');
+SELECT numa.refresh_opclasses();
+ROLLBACK;
+RESET client_min_messages;
 SELECT * FROM nm_test.check_all();
 
 SET client_min_messages = warning;

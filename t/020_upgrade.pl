@@ -49,7 +49,7 @@ CREATE FUNCTION app.norm(text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEG
 CREATE FUNCTION app.dig_cmp(int, int) RETURNS int LANGUAGE sql IMMUTABLE STRICT AS
 	$$ SELECT CASE WHEN $1 % 10 <> $2 % 10 THEN sign($1 % 10 - $2 % 10)::int ELSE sign($1 - $2)::int END $$;
 CREATE FUNCTION app.dig_eq(int, int) RETURNS bool LANGUAGE plpgsql IMMUTABLE STRICT AS $$ BEGIN RETURN $1 = $2; END $$;
-CREATE OPERATOR app.=# (LEFTARG = int, RIGHTARG = int, FUNCTION = app.dig_eq, COMMUTATOR = OPERATOR(app.=#));
+CREATE OPERATOR app.=# (LEFTARG = int, RIGHTARG = int, FUNCTION = app.dig_eq, COMMUTATOR = OPERATOR(app.=#), RESTRICT = eqsel);
 CREATE OPERATOR CLASS app.dig_ops FOR TYPE int USING numa_btree AS OPERATOR 3 app.=#, FUNCTION 1 app.dig_cmp(int, int);
 
 CREATE TABLE t (id bigint, n int, txt text, c citext, big text);
@@ -167,6 +167,8 @@ sub verify
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 
 	is($node->safe_psql('a', $defs), $want_defs, "$what: definitions");
+	# Versions differ in what statistics they take along.
+	$node->safe_psql('a', 'ANALYZE');
 	ok(all_planned($node), "$what: every index is used");
 	is_deeply([ answers($node, 'index') ], \@want, "$what: answers by the indexes");
 	is_deeply([ answers($node, 'seq') ], \@want, "$what: answers without them");

@@ -24,6 +24,8 @@
 #include "access/tableam.h"
 #include "catalog/catalog.h"
 #include "catalog/index.h"
+#include "catalog/pg_am.h"
+#include "commands/defrem.h"
 #include "commands/progress.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
@@ -34,6 +36,8 @@
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+
+static void warn_if_class_lacking(Relation index);
 
 /*
  * What can't have one of our indexes.  Catalogs are read before we can be
@@ -76,6 +80,32 @@ nm_check_supported(Relation heap, Relation index)
 					 errdetail("Column %d of index \"%s\" has the collation \"%s\".",
 							   i + 1, RelationGetRelationName(index),
 							   get_collation_name(collation))));
+	}
+}
+
+/*
+ * A type of another extension whose class was not cloned may still be coercible
+ * to one that has a class: citext then gets text's order, silently, and a unique
+ * index takes 'a' beside 'A'.  btree would have used the type's own default.
+ */
+static void
+warn_if_class_lacking(Relation index)
+{
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+	{
+		Oid type = TupleDescAttr(RelationGetDescr(index), i)->atttypid;
+		Oid wanted = GetDefaultOpClass(type, BTREE_AM_OID);
+
+		if (OidIsValid(wanted) &&
+			get_opclass_input_type(wanted) != index->rd_opcintype[i] &&
+			get_opclass_family(GetDefaultOpClass(type, index->rd_rel->relam)) == index->rd_opfamily[i])
+			ereport(WARNING,
+					(errmsg("column %d of index \"%s\" is ordered as type %s, not as %s",
+							i + 1, RelationGetRelationName(index),
+							format_type_be(index->rd_opcintype[i]), format_type_be(type)),
+					 errdetail("Access method \"%s\" has no operator class for type %s.",
+							   NM_AM_NAME, format_type_be(type)),
+					 errhint("Take over that of btree with numa.clone_opclass(), then make the index again.")));
 	}
 }
 
@@ -138,6 +168,7 @@ nm_build(Relation heap, Relation index, IndexInfo *indexInfo)
 		return result;
 
 	nm_require_preload("build the index");
+	warn_if_class_lacking(index);
 
 	level = nm_restrict_search_path();
 	idx = nm_build_begin(heap, index);
