@@ -8,7 +8,8 @@ PGFILEDESC = "numa_migrate - NUMA-aware in-memory B+-tree and page migration"
 
 # Rooms without PostgreSQL headers also compile into plain C programs.
 CORE_SRCS = src/port.c src/topology.c \
-	$(wildcard src/pool/*.c) $(wildcard src/btree/*.c) $(wildcard src/mover/*.c)
+	$(wildcard src/pool/*.c) $(wildcard src/btree/*.c) $(wildcard src/mover/*.c) \
+	$(wildcard src/postcopy/*.c)
 PG_SRCS = src/numa_migrate.c src/guc.c src/stop.c $(wildcard src/sql_*.c) \
 	$(wildcard src/am/*.c) $(wildcard src/migrator/*.c)
 SRCS = $(sort $(CORE_SRCS) $(PG_SRCS))

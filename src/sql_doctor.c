@@ -26,6 +26,7 @@
 #include "lib/stringinfo.h"
 #include "migrator/migrator.h"
 #include "mover/sys.h"
+#include "postcopy/postcopy.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -448,20 +449,14 @@ static void
 check_userfaultfd(Finding *f)
 {
 	long value = -1;
-	int fd = -1;
+	int missing = nm_postcopy_probe(NM_PC_COPY);
+	int minor = nm_postcopy_probe(NM_PC_CONTINUE);
 
 	f->ok = true;
-#ifdef SYS_userfaultfd
-	fd = (int) syscall(SYS_userfaultfd, O_CLOEXEC | 1 /* UFFD_USER_MODE_ONLY */);
-#else
-	errno = ENOSYS;
-#endif
-	if (fd >= 0)
-		appendStringInfoString(&f->detail, "available for faults of user space");
+	if (missing == 0)
+		appendStringInfo(&f->detail, "shared memory can be filled by who touches it; minor faults: %s", minor == 0 ? "yes" : strerror(minor));
 	else
-		appendStringInfo(&f->detail, "not available: %m");
-	if (fd >= 0)
-		close(fd);
+		appendStringInfo(&f->detail, "not available: %s", strerror(missing));
 	if (read_int("/proc/sys/vm/unprivileged_userfaultfd", &value))
 		appendStringInfo(&f->detail, ", vm.unprivileged_userfaultfd = %ld", value);
 	appendStringInfoString(&f->detail, "; no feature of this version needs it");

@@ -179,12 +179,11 @@ static void
 child_touches_all(void *arg)
 {
 	Toucher *t = arg;
-	NmPostcopy *pc = memory_attach(t->m);
-
+	(void) memory_attach(t->m);
 	t->seed = (uint64_t) getpid();
 	(void) touch_all(t);
 	CHECK_INT(t->bad, 0);
-	CHECK(nm_postcopy_complete(pc));
+	/* not complete, perhaps: the last pages may be there and another's cell not done */
 }
 
 static void
@@ -217,6 +216,7 @@ processes_race(void)
 			CHECK_INT(waitpid(pids[i], &status, 0), pids[i]);
 			CHECK_INT(status, 0);
 		}
+		CHECK(nm_postcopy_complete(pc));
 		check_counters(m, 4);
 		for (size_t cell = 0; cell < nm_postcopy_cells(pc); cell++)
 			CHECK_INT(m->shared_calls[cell * 4], 1);
