@@ -22,13 +22,14 @@ static int
 touch_filled(NmPostcopy *pc, size_t page)
 {
 	int err = -EFAULT;
+	uint64_t since = 0;
 	long r;
 
 	if (pc->config.fill != NM_PC_COPY)
 		err = nm_pc_map_cell(pc, page / (size_t) pc->config.cell_pages);
 	if (err != -EFAULT)
 		return err;
-	for (int tries = 0; tries < 1000; tries++)
+	do
 	{
 		r = nm_pc_sys->zero(pc->fd, (char *) pc->config.base + page * NM_PC_PAGE, NM_PC_PAGE);
 		if (r > 0)
@@ -37,8 +38,7 @@ touch_filled(NmPostcopy *pc, size_t page)
 			return 0;
 		if (r != -EAGAIN)
 			return (int) r;
-		nm_pc_count(pc, retries, 1);
-	}
+	} while (nm_pc_try_again(pc, &since));
 	return -EAGAIN;
 }
 

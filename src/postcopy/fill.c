@@ -19,7 +19,7 @@
 __thread int nm_pc_filling __attribute__((tls_model("initial-exec")));
 
 /* EAGAIN without progress means that someone is changing the address space. */
-#define MAX_TRIES 100000
+#define PATIENCE_NS UINT64_C(1000000000)
 
 static inline size_t
 cell_first(const NmPostcopy *pc, size_t cell)
@@ -85,12 +85,19 @@ fill_existing(NmPostcopy *pc, char *at, size_t page, const char *from)
 	nm_pc_count(pc, foreign, 1);
 }
 
-/* False once the patience is at its end. */
-static bool
-try_again(NmPostcopy *pc, int *tries)
+/*
+ * After EAGAIN: false once it has been so for too long.  *since is 0 at first,
+ * and again after progress.
+ */
+bool
+nm_pc_try_again(NmPostcopy *pc, uint64_t *since)
 {
+	uint64_t now = nm_now_ns();
+
 	nm_pc_count(pc, retries, 1);
-	if (++*tries > MAX_TRIES)
+	if (*since == 0)
+		*since = now;
+	if (now - *since > PATIENCE_NS)
 		return false;
 	(void) sched_yield();
 	return true;
@@ -102,7 +109,7 @@ fill_copy(NmPostcopy *pc, size_t first, int n, const char *from)
 	char *base = (char *) pc->config.base + first * NM_PC_PAGE;
 	size_t bytes = (size_t) n * NM_PC_PAGE;
 	size_t done = 0;
-	int tries = 0;
+	uint64_t since = 0;
 
 	while (done < bytes)
 	{
@@ -112,7 +119,7 @@ fill_copy(NmPostcopy *pc, size_t first, int n, const char *from)
 		{
 			nm_pc_count(pc, pages, (uint64_t) r / NM_PC_PAGE);
 			done += (size_t) r;
-			tries = 0;
+			since = 0;
 		}
 		else if (r == -EEXIST)
 		{
@@ -121,7 +128,7 @@ fill_copy(NmPostcopy *pc, size_t first, int n, const char *from)
 		}
 		else if (r != -EAGAIN)
 			return (int) r;
-		else if (!try_again(pc, &tries))
+		else if (!nm_pc_try_again(pc, &since))
 			return -EAGAIN;
 	}
 	return 0;
@@ -151,7 +158,7 @@ fill_write(NmPostcopy *pc, size_t first, int n, const char *from)
 	off_t at = pc->config.offset + (off_t) (first * NM_PC_PAGE);
 	size_t bytes = (size_t) n * NM_PC_PAGE;
 	size_t done = 0;
-	int tries = 0;
+	uint64_t since = 0;
 
 	while (done < bytes)
 	{
@@ -163,7 +170,7 @@ fill_write(NmPostcopy *pc, size_t first, int n, const char *from)
 			return -ENOSPC;
 		else if (r != -EAGAIN && r != -EINTR)
 			return (int) r;
-		else if (!try_again(pc, &tries))
+		else if (!nm_pc_try_again(pc, &since))
 			return (int) r;
 	}
 	nm_pc_count(pc, pages, (uint64_t) n);
@@ -181,7 +188,7 @@ nm_pc_map_cell(NmPostcopy *pc, size_t cell)
 	size_t bytes = (size_t) cell_count(pc, cell) * NM_PC_PAGE;
 	size_t done = 0;
 	int result = 0;
-	int tries = 0;
+	uint64_t since = 0;
 
 	while (done < bytes)
 	{
@@ -190,7 +197,7 @@ nm_pc_map_cell(NmPostcopy *pc, size_t cell)
 		if (r > 0)
 		{
 			done += (size_t) r;
-			tries = 0;
+			since = 0;
 		}
 		else if (r == -EEXIST)
 			done += NM_PC_PAGE; /* mapped */
@@ -201,7 +208,7 @@ nm_pc_map_cell(NmPostcopy *pc, size_t cell)
 		}
 		else if (r != -EAGAIN)
 			return (int) r;
-		else if (!try_again(pc, &tries))
+		else if (!nm_pc_try_again(pc, &since))
 			return -EAGAIN;
 	}
 	return result;

@@ -80,6 +80,7 @@ extern void nm_pc_release(NmPostcopy *pc, size_t cell, bool filled);
 extern __thread int nm_pc_filling __attribute__((tls_model("initial-exec")));
 extern bool nm_pc_header_present(NmPostcopy *pc, const char *at, size_t page);
 extern int nm_pc_fill_cell(NmPostcopy *pc, size_t cell);
+extern bool nm_pc_try_again(NmPostcopy *pc, uint64_t *since);
 extern int nm_pc_map_cell(NmPostcopy *pc, size_t cell);
 
 /* fault.c: serve a touch.  0, or why not. */

@@ -244,7 +244,7 @@ waiters_wait(void)
 	Toucher touchers[8];
 	NmPcStats st;
 
-	m->delay_ns = 80000000; /* longer than a waiter's patience */
+	m->delay_ns = 300000000; /* longer than a waiter's patience */
 	for (int i = 0; i < 8; i++)
 	{
 		touchers[i] = (Toucher){.m = m, .seed = 16 + (uint64_t) i};
