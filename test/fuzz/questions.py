@@ -211,7 +211,7 @@ class Asker:
         """Only what the index has."""
         r = self.rnd
         where = self.where(index, more=False)
-        columns = [k.expr for k in index.keys] + ([index.include] if index.include else [])
+        columns = ["%s AS k%d" % (k.expr, i) for i, k in enumerate(index.keys)] + ([index.include] if index.include else [])
         if r.random() < 0.5:
             r.shuffle(columns)
             return Question("SELECT %s FROM t%s" % (", ".join(columns), where), 0, self.how("o", "o", "a"))
