@@ -549,7 +549,7 @@ static void do_call(int peer, int fail_fd)
 
 	c.inject = fail_fd >= 0 && c.root && once(8);
 	if (c.inject) {
-		len = sprintf(text, "%d", (int)(1 + rnd() % 24));
+		len = sprintf(text, "%d", (int)(1 + rnd() % 10));
 		if (pwrite(fail_fd, text, len, 0) != (ssize_t)len)
 			die("fail-nth");
 	}
