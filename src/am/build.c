@@ -102,9 +102,10 @@ warn_if_class_lacking(Relation index)
 			ereport(WARNING,
 					(errmsg("column %d of index \"%s\" is ordered as type %s, not as %s",
 							i + 1, RelationGetRelationName(index),
-							format_type_be(index->rd_opcintype[i]), format_type_be(type)),
+							format_type_be_qualified(index->rd_opcintype[i]),
+							format_type_be_qualified(type)),
 					 errdetail("Access method \"%s\" has no operator class for type %s.",
-							   NM_AM_NAME, format_type_be(type)),
+							   NM_AM_NAME, format_type_be_qualified(type)),
 					 errhint("Take over that of btree with numa.clone_opclass(), then make the index again.")));
 	}
 }
