@@ -26,6 +26,7 @@
 
 typedef struct NmElementSort
 {
+	const NmKeyDesc *keydesc;
 	NmKeyInfo *info;
 	Oid collation;
 	bool desc;
@@ -186,7 +187,60 @@ find_element_order(NmScanKeys *sk, NmKeyInfo *info)
 	info->elem_kind = nm_fixed_kind_of_proc(proc);
 	fmgr_info_cxt(proc, &info->elem_order, sk->cxt);
 	if (proc == sk->desc->order[i].fn_oid)
+	{
 		info->elem_order.fn_expr = sk->desc->order[i].fn_expr;
+		info->elem_as_column = sk->keys[info - sk->info].sk_collation == sk->desc->collation[i];
+	}
+}
+
+/*
+ * Integers that a Datum holds sign-extended need no function to be compared.
+ * Lists of a thousand of them are common.
+ */
+#ifdef USE_FLOAT8_BYVAL
+#define ST_SORT			 sort_integers
+#define ST_ELEMENT_TYPE	 Datum
+#define ST_COMPARE(a, b) (((int64) * (a) > (int64) * (b)) - ((int64) * (a) < (int64) * (b)))
+#define ST_SCOPE		 static
+#define ST_DECLARE
+#define ST_DEFINE
+#include "lib/sort_template.h"
+
+static bool
+are_integers(const NmKeyInfo *info)
+{
+	return info->elem_kind == NM_FIXED_INT2 || info->elem_kind == NM_FIXED_INT4 ||
+		   info->elem_kind == NM_FIXED_INT8;
+}
+#endif
+
+/* Sort the elements into index order and drop what is there twice; returns how many stay. */
+static int
+sort_elements(Datum *elems, int n, NmElementSort *sort)
+{
+#ifdef USE_FLOAT8_BYVAL
+	if (are_integers(sort->info))
+	{
+		int kept = 1;
+
+		sort_integers(elems, n);
+		for (int i = 1; i < n; i++)
+		{
+			if (elems[i] != elems[kept - 1])
+				elems[kept++] = elems[i];
+		}
+		for (int i = 0; sort->desc && i < kept / 2; i++)
+		{
+			Datum d = elems[i];
+
+			elems[i] = elems[kept - 1 - i];
+			elems[kept - 1 - i] = d;
+		}
+		return kept;
+	}
+#endif
+	qsort_arg(elems, n, sizeof(Datum), compare_elements, sort);
+	return (int) qunique_arg(elems, n, sizeof(Datum), compare_elements, sort);
 }
 
 static int
@@ -204,6 +258,8 @@ compare_elements(const void *a, const void *b, void *arg)
 
 		r = (x > y) - (x < y);
 	}
+	else if (sort->info->elem_as_column)
+		r = nm_compare_column(sort->keydesc, sort->info->attno, da, db);
 	else
 		r = DatumGetInt32(FunctionCall2Coll(&sort->info->elem_order, sort->collation, da, db));
 	if (sort->desc)
@@ -250,6 +306,7 @@ set_array(NmScanKeys *sk, NmKeyInfo *info, ScanKey key)
 	if (!OidIsValid(info->elem_order.fn_oid))
 		return true; /* a filter that looks at each element */
 
+	sort.keydesc = sk->desc;
 	sort.info = info;
 	sort.collation = key->sk_collation;
 	sort.desc = false;
@@ -271,8 +328,7 @@ set_array(NmScanKeys *sk, NmKeyInfo *info, ScanKey key)
 	}
 
 	sort.desc = (sk->desc->indoption[info->attno - 1] & INDOPTION_DESC) != 0;
-	qsort_arg(elems, kept, sizeof(Datum), compare_elements, &sort);
-	info->nelems = (int) qunique_arg(elems, kept, sizeof(Datum), compare_elements, &sort);
+	info->nelems = sort_elements(elems, kept, &sort);
 	info->sorted = true;
 	info->arg = elems[0];
 	return true;

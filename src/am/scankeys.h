@@ -46,6 +46,7 @@ typedef struct NmKeyInfo
 	bool elem_order_known;
 	FmgrInfo elem_order;   /* arrays: order among elements; fn_oid 0 = none */
 	NmFixedKind elem_kind; /* the same without a call */
+	bool elem_as_column;   /* the same is the column's own order */
 
 	/* per rescan */
 	Datum arg;	  /* scalar, or current element */
