@@ -54,6 +54,16 @@ SET enable_seqscan = off; SET enable_bitmapscan = off;
 SELECT * FROM nm_test.err('SELECT count(*) FROM touchy WHERE a = 13');
 RESET enable_seqscan; RESET enable_bitmapscan;
 SELECT nm_test.compare('SELECT a FROM touchy WHERE a > 15 ORDER BY a');
+-- A class of reversed order is no btree family's to core: the index counts as unordered, and its estimate has no direction.
+CREATE FUNCTION down_cmp(int, int) RETURNS int LANGUAGE sql IMMUTABLE STRICT AS 'SELECT sign($2::int8 - $1)::int';
+CREATE OPERATOR CLASS down_ops FOR TYPE int USING numa_btree AS OPERATOR 1 >, OPERATOR 2 >=, OPERATOR 3 =, OPERATOR 4 <=, OPERATOR 5 <, FUNCTION 1 down_cmp(int, int);
+CREATE TABLE down (a int, b int);
+INSERT INTO down SELECT g, g % 7 FROM generate_series(1, 500) g;
+CREATE INDEX down_a ON down USING numa_btree (a down_ops);
+CREATE INDEX down_ba ON down USING numa_btree (b, a down_ops);
+VACUUM ANALYZE down;
+SELECT q, nm_test.compare(q) FROM unnest(ARRAY['SELECT a FROM down WHERE a < 13', 'SELECT a FROM down WHERE a >= 480', 'SELECT a FROM down WHERE a = 77',
+	'SELECT a, b FROM down WHERE b = 3 AND a > 450']) q;
 -- A domain and an array of composites take the class of what they are made of.
 CREATE DOMAIN posint AS int CHECK (VALUE > 0);
 CREATE TYPE comp AS (x int, y text);

@@ -267,7 +267,20 @@ nm_costestimate(struct PlannerInfo *root, struct IndexPath *path, double loop_co
 	*correlation = costs.indexCorrelation;
 	*pages = costs.numIndexPages;
 #else
+	IndexOptInfo *index = path->indexinfo;
+	bool *reverse_sort = index->reverse_sort;
+	bool forward = false;
+
+	/*
+	 * Core leaves an index unordered, without directions, when it finds no
+	 * btree family for one of its "<" (a class of reversed order).  nbtree's
+	 * indexes always have them, and its estimate looks at the first.  Only the
+	 * correlation's sign depends on it, which its user squares.
+	 */
+	if (reverse_sort == NULL)
+		index->reverse_sort = &forward;
 	btcostestimate(root, path, loop_count, startup, total, selectivity, correlation, pages);
+	index->reverse_sort = reverse_sort;
 #endif
 }
 
