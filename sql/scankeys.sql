@@ -21,6 +21,11 @@ SELECT q, nm_test.compare('SELECT * FROM s WHERE ' || q) FROM unnest(ARRAY[
 	'a = 7 AND a >= 7', 'a = NULL::int', 'a > NULL::int', 'b = 3 AND a IS NULL', 'b IS NULL AND a = 9',
 	'b IS NULL AND a IS NULL', 'b IS NULL AND a IS NOT NULL', 'b > 5 AND a IS NULL', 'b IS NULL AND b = 1 AND a = 1']) q;
 
+-- Of two bounds on one side the tighter one counts, in text too, whichever comes first.
+SELECT q, nm_test.compare('SELECT * FROM s WHERE ' || q) FROM unnest(ARRAY[
+	'c > ''v1'' AND c > ''v29''', 'c > ''v29'' AND c >= ''v1''', 'c < ''v2'' AND c < ''v12''', 'c <= ''v12'' AND c < ''v12''',
+	'c >= ''v10'' AND c > ''v2'' AND c < ''v5'' AND c < ''v29''', 'c > ''v1'' AND c > ANY (''{v28,v3}'')', 'c <= ANY (''{v11,v14,NULL}'') AND c <= ''v13''']) q;
+
 -- Arrays: duplicates, NULLs, not sorted, empty, not there, with other bounds, in both columns.
 SELECT q, nm_test.compare('SELECT * FROM s WHERE ' || q) FROM unnest(ARRAY[
 	'a = ANY (''{1,2,3}'')', 'a = ANY (''{3,1,2,1,3}'')', 'a = ANY (''{NULL,5,NULL}'')', 'a = ANY (''{NULL}'')',

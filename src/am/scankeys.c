@@ -284,7 +284,7 @@ set_array(NmScanKeys *sk, NmKeyInfo *info, ScanKey key)
 	int16 len;
 	bool byval;
 	char align;
-	NmElementSort sort;
+	NmElementSort sort = {.keydesc = sk->desc, .info = info, .collation = key->sk_collation};
 
 	get_typlenbyvalalign(ARR_ELEMTYPE(array), &len, &byval, &align);
 	deconstruct_array(array, ARR_ELEMTYPE(array), len, byval, align, &elems, &nulls, &n);
@@ -306,10 +306,6 @@ set_array(NmScanKeys *sk, NmKeyInfo *info, ScanKey key)
 	if (!OidIsValid(info->elem_order.fn_oid))
 		return true; /* a filter that looks at each element */
 
-	sort.keydesc = sk->desc;
-	sort.info = info;
-	sort.collation = key->sk_collation;
-	sort.desc = false;
 	if (info->strategy != BTEqualStrategyNumber)
 	{
 		bool want_max = info->strategy == BTLessStrategyNumber ||
@@ -412,7 +408,12 @@ is_tighter(NmScanKeys *sk, int a, int b, bool lower)
 {
 	NmKeyInfo *ka = &sk->info[a];
 	NmKeyInfo *kb = &sk->info[b];
-	NmElementSort sort;
+	NmElementSort sort = {
+		.keydesc = sk->desc,
+		.info = ka,
+		.collation = sk->desc->collation[ka->attno - 1],
+		.desc = (sk->desc->indoption[ka->attno - 1] & INDOPTION_DESC) != 0,
+	};
 	int r;
 
 	if (ka->subtype != kb->subtype)
@@ -420,9 +421,6 @@ is_tighter(NmScanKeys *sk, int a, int b, bool lower)
 	find_element_order(sk, ka);
 	if (!OidIsValid(ka->elem_order.fn_oid))
 		return false;
-	sort.info = ka;
-	sort.collation = sk->desc->collation[ka->attno - 1];
-	sort.desc = (sk->desc->indoption[ka->attno - 1] & INDOPTION_DESC) != 0;
 	r = compare_elements(&ka->arg, &kb->arg, &sort);
 	if (r == 0)
 		return ka->strategy == BTLessStrategyNumber || ka->strategy == BTGreaterStrategyNumber;
