@@ -252,12 +252,15 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 		}
 
 		/* a leaf of runs is split without the entry, whose page stays in the stash */
-		if (overflow && (fits || (flags & NM_PF_RUNS) == 0))
-			(void) nm_stash_take(tree);
+		if (fits || (flags & NM_PF_RUNS) == 0)
+		{
+			if (overflow)
+				(void) nm_stash_take(tree);
 
-		/* the new half of a split has the same locks: those on this leaf */
-		tree->leaf_id = (uint32_t) lid;
-		tree->leaf_origin = origin;
+			/* the new half of a split has the same locks: those on this leaf */
+			tree->leaf_id = (uint32_t) lid;
+			tree->leaf_origin = origin;
+		}
 
 		if (fits)
 		{
