@@ -65,10 +65,9 @@ my %scripts = (
 my $unload = delete $scripts{'014_unload@1'};
 foreach my $run ('', ' and unload')
 {
-	my %now = map { $_ =~ s/^014/014$run/r =~ s/ and //r => $scripts{$_} } keys %scripts;
 	if ($run)
 	{
-		$now{'014_unload@1'} = $unload;
+		$scripts{'014_unload@1'} = $unload;
 		# with equal keys stored once, too: there are fewer leaves then, and they seldom become empty
 		$node->safe_psql('postgres', 'ALTER INDEX t_a SET (deduplicate_items = on); REINDEX INDEX t_a');
 	}
@@ -76,6 +75,8 @@ foreach my $run ('', ' and unload')
 	my $churned = 'f';
 	foreach my $try (1 .. 5)
 	{
+		# each run writes its scripts to files of its own
+		my %now = map { $_ =~ s/^014/014$run$try/r =~ s/ and //r => $scripts{$_} } keys %scripts;
 		$node->pgbench('--no-vacuum --client=12 --time=5 --max-tries=200', 0, [qr{actually processed}], [qr{^$}], "serializable transactions beside splits, VACUUM, relocation$run", \%now);
 		last if $run;
 		$node->safe_psql('postgres', 'DELETE FROM t WHERE n = 1; VACUUM t') if $try > 1;
