@@ -268,7 +268,7 @@ static void
 turn(const struct way *w, unsigned int round, bool forks)
 {
 	uint64_t start, end, until, moved, flushes, done;
-	unsigned int i = 0, to = 0;
+	unsigned int i;
 
 	/* All pages on node 0, or every second one */
 	for (i = 0; i < nr_pages; i++)
@@ -297,7 +297,6 @@ turn(const struct way *w, unsigned int round, bool forks)
 			for (i = 0; i < nr_pages; i++)
 				target[i] ^= 1;
 			i = 0;
-			to ^= 1;
 		}
 		move(w->method, addr + i, target + i, status + i,
 			 nr_pages - i < w->call ? nr_pages - i : w->call, w->batch);
