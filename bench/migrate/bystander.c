@@ -9,7 +9,9 @@
  * Methods take turns of @t milliseconds. Prints CSV, one line for each turn:
  * pages moved (the kernel's pgmigrate_success), TLB shootdowns, what the
  * bystander did, and its median, 99th percentile and longest time for one.
- * report makes a table of it. Needs root, two memory nodes and two CPUs.
+ * A mover that is "paced" sleeps between calls, so that it moves as many pages a
+ * second as move_pages() did in its turn just before: what the bystander then
+ * loses is the price of the same work. report makes a table of it. Needs root, two memory nodes and two CPUs.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -41,22 +43,29 @@ struct way
 	unsigned int call; /* entries of one call; 0: nothing is moved */
 	unsigned int batch;
 	bool alternate; /* targets alternate from page to page */
+	bool paced;		/* at the rate of the last way that moved by move_pages() */
 };
 
 static const struct way ways[] = {
-	{"no moves", NEW, 0, 0, false},
-	{"move_pages, 1 a call", OLD, 1, 0, false},
-	{"move_pages2, 1 a call", NEW, 1, 32, false},
-	{"move_pages, 16 a call", OLD, 16, 0, false},
-	{"move_pages2, 16 a call", NEW, 16, 32, false},
-	{"move_pages, 512 a call", OLD, 512, 0, false},
-	{"move_pages2, 512 a call, batch 8", NEW, 512, 8, false},
-	{"move_pages2, 512 a call, batch 32", NEW, 512, 32, false},
-	{"move_pages2, 512 a call, batch 512", NEW, 512, 512, false},
-	{"move_pages, 4096 a call", OLD, 4096, 0, false},
-	{"move_pages2, 4096 a call, batch 32", NEW, 4096, 32, false},
-	{"move_pages, 512 a call, alternating", OLD, 512, 0, true},
-	{"move_pages2, 512 a call, batch 32, alternating", NEW, 512, 32, true},
+	{"no moves", NEW, 0, 0, false, false},
+	{"move_pages, 1 a call", OLD, 1, 0, false, false},
+	{"move_pages2, 1 a call", NEW, 1, 32, false, false},
+	{"move_pages2, 1 a call, paced", NEW, 1, 32, false, true},
+	{"move_pages, 16 a call", OLD, 16, 0, false, false},
+	{"move_pages2, 16 a call", NEW, 16, 32, false, false},
+	{"move_pages2, 16 a call, paced", NEW, 16, 32, false, true},
+	{"move_pages, 512 a call", OLD, 512, 0, false, false},
+	{"move_pages2, 512 a call, batch 8", NEW, 512, 8, false, false},
+	{"move_pages2, 512 a call, batch 32", NEW, 512, 32, false, false},
+	{"move_pages2, 512 a call, batch 512", NEW, 512, 512, false, false},
+	{"move_pages2, 512 a call, batch 32, paced", NEW, 512, 32, false, true},
+	{"move_pages2, 32 a call, batch 32, paced", NEW, 32, 32, false, true},
+	{"move_pages, 4096 a call", OLD, 4096, 0, false, false},
+	{"move_pages2, 4096 a call, batch 32", NEW, 4096, 32, false, false},
+	{"move_pages2, 4096 a call, batch 32, paced", NEW, 4096, 32, false, true},
+	{"move_pages, 512 a call, alternating", OLD, 512, 0, true, false},
+	{"move_pages2, 512 a call, batch 32, alternating", NEW, 512, 32, true, false},
+	{"move_pages2, 512 a call, batch 32, alternating, paced", NEW, 512, 32, true, true},
 };
 
 /*
@@ -81,6 +90,7 @@ static char *memory;
 static unsigned int nr_pages = 16384, nr_mappers = 4, rounds = 5, turn_ms = 700;
 static pid_t other[MAX_MAPPERS + 1];
 static double ticks_per_ns;
+static double pace; /* pages a nanosecond, of move_pages() in its last turn */
 
 static unsigned int
 shade(uint64_t ticks)
@@ -267,8 +277,8 @@ counter(const char *path, const char *word)
 static void
 turn(const struct way *w, unsigned int round, bool forks)
 {
-	uint64_t start, end, until, moved, flushes, done;
-	unsigned int i;
+	uint64_t start, end, until, moved, flushes, done, taken = 0;
+	unsigned int i, n;
 
 	/* All pages on node 0, or every second one */
 	for (i = 0; i < nr_pages; i++)
@@ -298,14 +308,24 @@ turn(const struct way *w, unsigned int round, bool forks)
 				target[i] ^= 1;
 			i = 0;
 		}
-		move(w->method, addr + i, target + i, status + i,
-			 nr_pages - i < w->call ? nr_pages - i : w->call, w->batch);
-		i += nr_pages - i < w->call ? nr_pages - i : w->call;
+		n = nr_pages - i < w->call ? nr_pages - i : w->call;
+		move(w->method, addr + i, target + i, status + i, n, w->batch);
+		i += n;
+		taken += n;
+		if (w->paced)
+		{
+			double ahead = taken / pace - (now() - start);
+
+			if (ahead > 0)
+				usleep(ahead / 1000);
+		}
 	}
 	end = now();
 	done = shared->done;
 	moved = counter("/proc/vmstat", "pgmigrate_success ") - moved;
 	flushes = counter("/proc/interrupts", "TLB:") - flushes;
+	if (w->method == OLD && moved)
+		pace = (double) moved / (end - start);
 	printf("%s,%u,\"%s\",%u,%u,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.0f,%.0f,%.0f\n",
 		   forks ? "fork" : "touch", round, w->name, nr_mappers, nr_pages, end - start, moved, flushes,
 		   done, per_mille(500), per_mille(990), shared->longest / ticks_per_ns);
