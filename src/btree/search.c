@@ -113,6 +113,23 @@ bisect(const int64_t *at, int len, int64_t key)
 }
 
 /*
+ * First of the 2 * GUESS_REACH keys from "at" on that is not below key; the last
+ * one is not.  Without jumps: these lines were asked for together, so there is
+ * nothing to fetch ahead, and every second jump would be guessed wrong.
+ */
+NM_RACY static inline const int64_t *
+window_lower(const int64_t *at, int64_t key)
+{
+	_Static_assert(2 * GUESS_REACH == 32, "five halvings");
+	at += (at[15] < key) << 4;
+	at += (at[7] < key) << 3;
+	at += (at[3] < key) << 2;
+	at += (at[1] < key) << 1;
+	at += at[0] < key;
+	return at;
+}
+
+/*
  * First of keys[lo..end) that is not below key, or end.  The first look goes
  * where the key would be if keys were spread evenly between the ends, because
  * a leaf is seldom in the cache: evenly spread keys, such as row numbers and
@@ -156,7 +173,7 @@ fixed_lower(const NmPage *p, bool leaf, int lo, int end, int64_t key)
 		else if (keys[from] >= key)
 			end = from;
 		else
-			return (int) (bisect(keys + from, 2 * GUESS_REACH, key) - keys);
+			return (int) (window_lower(keys + from, key) - keys);
 	}
 	return (int) (bisect(keys + lo, end - lo, key) - keys);
 }
