@@ -23,7 +23,7 @@
 int nm_max_memory = 1024;
 int nm_memory_limit = -1;
 int nm_when_full = NM_WHEN_FULL_ERROR;
-int nm_pool_page_size = 0;
+int nm_pool_page_size = NM_POOL_PAGE_4KB;
 int nm_engine = NM_ENGINE_AUTO;
 int nm_mode = NM_MODE_AUTO;
 int nm_batch = 0;
@@ -48,8 +48,8 @@ static const struct config_enum_entry when_full_options[] = {
 	{NULL, 0, false}};
 
 static const struct config_enum_entry page_size_options[] = {
-	{"4kB", 0, false},
-	{"2MB", 1, false},
+	{"4kB", NM_POOL_PAGE_4KB, false},
+	{"2MB", NM_POOL_PAGE_2MB, false},
 	{NULL, 0, false}};
 
 static const struct config_enum_entry engine_options[] = {
@@ -98,12 +98,6 @@ refuse(const char *what)
 {
 	GUC_check_errdetail("%s is not supported by this version of numa_migrate.", what);
 	return false;
-}
-
-static bool
-check_page_size(int *newval, void **extra, GucSource source)
-{
-	return *newval == 0 || refuse("A pool of 2 MB pages");
 }
 
 static bool
@@ -182,9 +176,9 @@ nm_define_gucs(bool preloading)
 								PGC_POSTMASTER, 0, NULL, NULL, NULL);
 		DefineCustomEnumVariable("numa_migrate.pool_page_size",
 								 "Size of the memory pages behind the pool.",
-								 NULL,
-								 &nm_pool_page_size, 0, page_size_options,
-								 PGC_POSTMASTER, 0, check_page_size, NULL, NULL);
+								 "2MB are transparent huge pages; where the kernel has none to give, memory lies on 4kB pages.",
+								 &nm_pool_page_size, NM_POOL_PAGE_4KB, page_size_options,
+								 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	}
 
 	DefineCustomIntVariable("numa_migrate.memory_limit",

@@ -101,6 +101,7 @@ pool_config(NmPoolConfig *config)
 	config->memory_limit = (Size) (nm_memory_limit < 0 ? nm_max_memory : nm_memory_limit) * 1024 * 1024;
 	config->nslots = nm_process_slots();
 	config->dontdump = true;
+	config->huge_pages = nm_pool_page_size == NM_POOL_PAGE_2MB;
 	config->lock = pool_lock;
 	config->unlock = pool_unlock;
 }

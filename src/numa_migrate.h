@@ -34,6 +34,12 @@ typedef enum NmWhenFull
 	NM_WHEN_FULL_UNLOAD
 } NmWhenFull;
 
+typedef enum NmPoolPageSize
+{
+	NM_POOL_PAGE_4KB,
+	NM_POOL_PAGE_2MB
+} NmPoolPageSize;
+
 typedef enum NmPolicy
 {
 	NM_POLICY_OFF,
@@ -51,9 +57,9 @@ typedef enum NmLoadPolicy
 extern int nm_max_memory;	/* MB, postmaster */
 extern int nm_memory_limit; /* MB, sighup, -1 = max_memory */
 extern int nm_when_full;
-extern int nm_pool_page_size;
-extern int nm_engine; /* NmEngine */
-extern int nm_mode;	  /* NmMode */
+extern int nm_pool_page_size; /* NmPoolPageSize, postmaster */
+extern int nm_engine;		  /* NmEngine */
+extern int nm_mode;			  /* NmMode */
 extern int nm_batch;
 extern int nm_policy;	   /* NmPolicy */
 extern char *nm_nodes;	   /* list, '' = all allowed */

@@ -298,22 +298,26 @@ check_page_tables(Finding *f)
 	{
 		NmPoolStats stats;
 		uint64 committed = 0;
+		uint64 small = 0; /* a huge page takes 8 bytes of a page table */
 
 		nm_pool_stats(nm_pool, &stats);
 		for (int i = 0; i < stats.narenas; i++)
+		{
 			committed += stats.committed[i];
+			small += stats.committed[i] - stats.huge[i];
+		}
 		appendStringInfoString(&f->detail, "; the pool holds ");
 		append_bytes(&f->detail, committed);
 		appendStringInfoString(&f->detail, ", which is up to ");
-		append_bytes(&f->detail, committed / 512);
+		append_bytes(&f->detail, small / 512);
 		appendStringInfoString(&f->detail, " of page tables in each session that uses all of it");
 
 		/* all sessions together against a tenth of the pool's memory */
-		if ((uint64) MaxConnections * (committed / 512) > Max(committed, UINT64CONST(1) << 30))
+		if ((uint64) MaxConnections * (small / 512) > Max(committed, UINT64CONST(1) << 30))
 		{
 			f->ok = false;
-			appendStringInfo(&f->hint, "With max_connections = %d page tables may take more memory than the indexes themselves; use fewer sessions (a connection pooler).",
-							 MaxConnections);
+			appendStringInfo(&f->hint, "With max_connections = %d page tables may take more memory than the indexes themselves; use fewer sessions (a connection pooler)%s.",
+							 MaxConnections, nm_pool_page_size == NM_POOL_PAGE_2MB ? "" : ", or numa_migrate.pool_page_size = 2MB");
 		}
 	}
 }
@@ -326,14 +330,41 @@ check_shmem_thp(Finding *f)
 	f->ok = true;
 	if (!read_text("/sys/kernel/mm/transparent_hugepage/shmem_enabled", buf, sizeof(buf)))
 	{
+		buf[0] = '\0';
 		appendStringInfoString(&f->detail, "unknown: this kernel does not tell");
-		return;
 	}
-	appendStringInfo(&f->detail, "shmem_enabled: %s", buf);
+	else
+		appendStringInfo(&f->detail, "shmem_enabled: %s", buf);
 	if (strstr(buf, "[always]") || strstr(buf, "[within_size]") || strstr(buf, "[force]"))
 	{
 		f->ok = false;
 		appendStringInfoString(&f->hint, "Shared buffers may lie on transparent huge pages: a move takes 2 MB at once and more than was asked. Set it to never or advise for exact placement.");
+	}
+	else if (nm_preloaded() && nm_pool_page_size == NM_POOL_PAGE_2MB)
+	{
+		NmPoolStats stats;
+		uint64 committed = 0;
+		uint64 huge = 0;
+
+		nm_pool_stats(nm_pool, &stats);
+		for (int i = 0; i < stats.narenas; i++)
+		{
+			committed += stats.committed[i];
+			huge += stats.huge[i];
+		}
+		appendStringInfoString(&f->detail, "; of the pool's ");
+		append_bytes(&f->detail, committed);
+		appendStringInfoString(&f->detail, ", ");
+		append_bytes(&f->detail, huge);
+		appendStringInfoString(&f->detail, " are known to lie on huge pages");
+		if (huge < committed)
+		{
+			f->ok = false;
+			appendStringInfoString(&f->hint, "The kernel had no huge pages for the rest, or can't be asked (before Linux 6.1); it lies on small pages, which is slower but nothing worse.");
+		}
+		if (strstr(buf, "[advise]") == NULL)
+			appendStringInfo(&f->hint, "%sWith shmem_enabled set to advise the kernel makes the pool's huge pages at once instead of collapsing small ones.",
+							 f->hint.len > 0 ? " " : "");
 	}
 }
 

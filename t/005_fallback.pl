@@ -71,7 +71,7 @@ is($node->safe_psql('postgres', "SELECT asked > 0 FROM numa.move_relation('t_id'
 check_all($node, 'after the moves');
 
 # Settings that name what is not built are refused, the server keeps what it had.
-foreach my $set ("pool_page_size = '2MB'", 'snapshot = on', 'postcopy = next_touch', 'restore = on_demand')
+foreach my $set ('snapshot = on', 'postcopy = next_touch', 'restore = on_demand')
 {
 	fails_like($node, "ALTER SYSTEM SET numa_migrate.$set", '22023', 'not supported', "$set is refused");
 }

@@ -68,6 +68,9 @@ typedef struct Contender
 	size_t (*relocate)(void *session, int64_t from, int64_t to, int node);
 } Contender;
 
+/* Trees opened from now on lie on huge pages, as far as the kernel has them. */
+extern bool tb_huge_pages;
+
 extern const Contender contender_numa; /* src/btree */
 extern const Contender contender_olc;  /* olc.c */
 

@@ -18,6 +18,8 @@
 #include <pthread.h>
 #include <stdio.h>
 
+bool tb_huge_pages = false;
+
 typedef struct Tree
 {
 	NmPool *pool;
@@ -65,6 +67,7 @@ tree_open(uint64_t entries, int sessions, int narenas, const int *nodes)
 	memset(&config, 0, sizeof(config));
 	pthread_mutex_init(&t->lock, NULL);
 	config.narenas = narenas;
+	config.huge_pages = tb_huge_pages;
 	for (int i = 0; i < narenas; i++)
 		config.nodes[i] = nodes[i];
 	config.arena_bytes = bytes / NM_CHUNK_SIZE * NM_CHUNK_SIZE;

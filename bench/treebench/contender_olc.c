@@ -27,7 +27,7 @@ static void *
 control_open(uint64_t entries, int sessions, int narenas, const int *nodes)
 {
 	/* half-filled leaves are the worst case of random inserts */
-	OlcTree *tree = olc_create((size_t) entries * 40 + (8 << 20));
+	OlcTree *tree = olc_create((size_t) entries * 40 + (8 << 20), tb_huge_pages);
 
 	(void) sessions;
 	(void) narenas;

@@ -139,7 +139,7 @@ make_node(OlcTree *tree, int level)
 }
 
 OlcTree *
-olc_create(size_t max_bytes)
+olc_create(size_t max_bytes, bool huge_pages)
 {
 	OlcTree *tree = calloc(1, sizeof(OlcTree));
 
@@ -151,8 +151,8 @@ olc_create(size_t max_bytes)
 		free(tree);
 		return NULL;
 	}
-	/* nodes shall be pages that can be moved one by one, as the pool's are */
-	(void) madvise(tree->base, tree->bytes, MADV_NOHUGEPAGE);
+	/* on small pages nodes can be moved one by one, as the pool's are */
+	(void) madvise(tree->base, tree->bytes, huge_pages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 	tree->root = make_node(tree, 0);
 	if (tree->root == NULL)
 	{

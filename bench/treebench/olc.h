@@ -37,7 +37,7 @@ typedef struct OlcStats
  * An empty tree with room for max_bytes of nodes; memory is touched as nodes
  * are made.  NULL if the address space cannot be had.
  */
-extern OlcTree *olc_create(size_t max_bytes);
+extern OlcTree *olc_create(size_t max_bytes, bool huge_pages);
 extern void olc_destroy(OlcTree *tree);
 
 /* Insert, or replace the value of a key that is there.  False: no room left. */

@@ -103,7 +103,7 @@ static void
 test_model(int pattern)
 {
 	const int n = scaled(40000);
-	OlcTree *tree = olc_create(64 << 20);
+	OlcTree *tree = olc_create(64 << 20, false);
 	Model m = {malloc((size_t) n * 8), malloc((size_t) n * 8), 0};
 	const char *wrong;
 	OlcStats stats;
@@ -142,7 +142,7 @@ test_model(int pattern)
 static void
 test_no_room(void)
 {
-	OlcTree *tree = olc_create(10 * OLC_NODE_SIZE);
+	OlcTree *tree = olc_create(10 * OLC_NODE_SIZE, false);
 	uint64_t value;
 	int i = 0;
 	bool all = true;
@@ -218,7 +218,7 @@ work(void *arg)
 static void
 test_threads(void)
 {
-	OlcTree *tree = olc_create((size_t) 256 << 20);
+	OlcTree *tree = olc_create((size_t) 256 << 20, false);
 	Worker workers[THREADS];
 	int done[THREADS] = {0};
 	OlcStats stats;

@@ -321,6 +321,7 @@ usage(void)
 		  "  --distributions uz  uniform, scrambled zipfian\n"
 		  "  --threads 1,2\n"
 		  "  --keys hashed|skewed\n"
+		  "  --huge              both trees on huge pages of 2 MB\n"
 		  "  --count numa|olc    one slice of one thread, for callgrind\n",
 		  stderr);
 	exit(2);
@@ -341,7 +342,7 @@ static void
 parse(Options *o, int argc, char **argv)
 {
 	static const struct option known[] = {
-		{"entries", required_argument, NULL, 'n'}, {"ops", required_argument, NULL, 'o'}, {"pairs", required_argument, NULL, 'p'}, {"workloads", required_argument, NULL, 'w'}, {"distributions", required_argument, NULL, 'd'}, {"threads", required_argument, NULL, 't'}, {"keys", required_argument, NULL, 'k'}, {"count", required_argument, NULL, 'c'}, {NULL, 0, NULL, 0}};
+		{"entries", required_argument, NULL, 'n'}, {"ops", required_argument, NULL, 'o'}, {"pairs", required_argument, NULL, 'p'}, {"workloads", required_argument, NULL, 'w'}, {"distributions", required_argument, NULL, 'd'}, {"threads", required_argument, NULL, 't'}, {"keys", required_argument, NULL, 'k'}, {"count", required_argument, NULL, 'c'}, {"huge", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 	int c;
 
 	*o = (Options){.entries = 4000000, .ops = 200000, .pairs = 11, .workloads = "CEA", .distributions = "uz", .threads = {1, 2}, .nthreads = 2};
@@ -351,6 +352,9 @@ parse(Options *o, int argc, char **argv)
 		{
 			case 'n':
 				o->entries = number(optarg);
+				break;
+			case 'h':
+				tb_huge_pages = true;
 				break;
 			case 'o':
 				o->ops = number(optarg);

@@ -28,6 +28,9 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 #ifndef MPOL_F_NODE
 #define MPOL_F_NODE (1 << 0)
 #endif
@@ -109,6 +112,23 @@ populate(NmPool *pool, size_t offset, size_t len)
 	saved = errno == EFAULT || errno == ENOSPC ? ENOMEM : errno;
 	nm_punch_range(pool, offset, len);
 	return saved;
+}
+
+/*
+ * Put a populated chunk on one huge page, unless the kernel's policy for shared
+ * memory (shmem_enabled) had it made so at once.  False if it can't be done, or
+ * the kernel can't be asked (before 6.1): the chunk then lies on small pages, or
+ * nobody knows.
+ */
+static bool
+make_huge(NmPool *pool, size_t offset)
+{
+	int rc;
+
+	do
+		rc = madvise(pool->base + offset, NM_CHUNK_SIZE, MADV_COLLAPSE);
+	while (rc != 0 && errno == EINTR);
+	return rc == 0;
 }
 
 /*
@@ -210,6 +230,9 @@ release_chunk(NmPool *pool, int arena, uint32_t index)
 	if (chunk->misplaced)
 		a->nmisplaced--;
 	chunk->misplaced = false;
+	if (chunk->huge)
+		a->nhuge--;
+	chunk->huge = false;
 	if (a->idle == index + 1)
 		a->idle = 0;
 	if (index < a->hole_hint)
@@ -275,6 +298,10 @@ nm_arena_commit(NmPool *pool, int arena, int *errno_saved)
 		*errno_saved = rc;
 		return NM_POOL_KERNEL;
 	}
+
+	chunk->huge = pool->config.huge_pages && make_huge(pool, offset);
+	if (chunk->huge)
+		a->nhuge++;
 
 	version = (uint64_t) (++*commit_number(pool, arena, index)) << NM_COMMIT_SHIFT;
 	for (int i = 0; i < NM_CHUNK_PAGES; i++)

@@ -186,7 +186,7 @@ nm_pool_create(const NmPoolConfig *config, void *shared, char *err, size_t errle
 	pool->commit_numbers = (uint32_t *) (pool->base + arenas_bytes);
 
 	/* Wishes; a kernel without the feature has no need of them. */
-	(void) madvise(pool->base, arenas_bytes, MADV_NOHUGEPAGE);
+	(void) madvise(pool->base, arenas_bytes, config->huge_pages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 	if (config->dontdump)
 		(void) madvise(pool->base, arenas_bytes, MADV_DONTDUMP);
 
@@ -341,6 +341,7 @@ nm_pool_stats(NmPool *pool, NmPoolStats *stats)
 		stats->committed[i] = (uint64_t) a->ncommitted * NM_CHUNK_SIZE;
 		stats->used[i] = a->nused * NM_PAGE_SIZE;
 		stats->misplaced[i] = (uint64_t) a->nmisplaced * NM_CHUNK_SIZE;
+		stats->huge[i] = (uint64_t) a->nhuge * NM_CHUNK_SIZE;
 	}
 	stats->retired = atomic_load_explicit(&shared->nretired, memory_order_relaxed) * NM_PAGE_SIZE;
 	stats->limit = atomic_load_explicit(&shared->limit, memory_order_relaxed);

@@ -63,6 +63,7 @@ typedef struct NmPoolConfig
 	size_t memory_limit;	 /* committed bytes allowed over all arenas */
 	int nslots;				 /* epoch slots = processes (or threads) at once */
 	bool dontdump;			 /* MADV_DONTDUMP */
+	bool huge_pages;		 /* a chunk is to lie on one huge page, if it can */
 	void (*lock)(void *arg); /* sleeping lock over the pool's lists */
 	void (*unlock)(void *arg);
 	void *lock_arg;
@@ -86,6 +87,8 @@ typedef struct NmPoolStats
 	uint64_t misplaced[NM_MAX_NODES]; /* committed bytes in chunks whose first
 										 * page the kernel put elsewhere (full
 										 * node, no policy) */
+	uint64_t huge[NM_MAX_NODES];	  /* committed bytes that lie on huge pages, as
+									  * far as the kernel said so */
 } NmPoolStats;
 
 typedef struct NmPoolShared NmPoolShared;

@@ -45,6 +45,7 @@ typedef struct NmArena
 	uint32_t partial_hint; /* no set bit in the partial bitmap's words before */
 	uint32_t hole_hint;	   /* no uncommitted chunk before */
 	uint32_t nmisplaced;   /* chunks */
+	uint32_t nhuge;		   /* chunks */
 	uint64_t nused;		   /* pages handed out */
 } NmArena;
 
@@ -53,6 +54,7 @@ typedef struct NmChunk
 	uint64_t free[NM_BITMAP_WORDS]; /* 1 = free page */
 	uint16_t nfree;
 	bool misplaced;
+	bool huge;
 	_Atomic bool committed; /* written under the lock, read without */
 } NmChunk;
 

@@ -307,6 +307,102 @@ test_policy(void)
 	pool_unmake(pool);
 }
 
+/* Bytes of the mapping that this process sees on huge pages. */
+static uint64_t
+huge_bytes(NmPool *pool)
+{
+	char line[512];
+	bool inside = false;
+	uint64_t sum = 0;
+	FILE *f = fopen("/proc/self/smaps", "r");
+
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+	{
+		unsigned long lo,
+			hi,
+			kb;
+
+		if (sscanf(line, "%lx-%lx ", &lo, &hi) == 2)
+			inside = lo >= (uintptr_t) pool->base && hi <= (uintptr_t) pool->base + pool->map_bytes;
+		else if (inside && sscanf(line, "ShmemPmdMapped: %lu kB", &kb) == 1)
+			sum += kb * 1024;
+	}
+	if (f != NULL)
+		fclose(f);
+	return sum;
+}
+
+/* Does this kernel make huge pages of shared memory when asked? */
+static bool
+can_collapse(void)
+{
+	int fd = (int) syscall(SYS_memfd_create, "test_pool", 0U);
+	char *raw = mmap(NULL, 2 * NM_CHUNK_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *at = (char *) (((uintptr_t) raw + NM_CHUNK_SIZE - 1) & ~(uintptr_t) (NM_CHUNK_SIZE - 1));
+	bool can;
+
+	can = ftruncate(fd, NM_CHUNK_SIZE) == 0 &&
+		  mmap(at, NM_CHUNK_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == at;
+	if (can)
+		memset(at, 1, NM_CHUNK_SIZE);
+	can = can && madvise(at, NM_CHUNK_SIZE, 25 /* MADV_COLLAPSE */) == 0;
+	munmap(raw, 2 * NM_CHUNK_SIZE);
+	close(fd);
+	return can;
+}
+
+static void
+test_huge(void)
+{
+	NmPool *small = pool_make(2, 16, 100, 4);
+	NmPoolConfig c = small->config;
+	NmPageNo *pages = calloc(4 * NM_CHUNK_PAGES, sizeof(NmPageNo));
+	NmPool *pool;
+	NmPoolStats s;
+	char err[200];
+
+	nm_epoch_detach(small);
+	c.huge_pages = true;
+	pool = nm_pool_create(&c, shared_mem(nm_pool_shared_size(&c)), err, sizeof(err));
+	nm_epoch_attach(pool, 0);
+	for (int i = 0; i < 4 * NM_CHUNK_PAGES; i++)
+	{
+		pages[i] = take(pool, 1);
+		/* touched, so that this process sees it */
+		memset((char *) nm_pool_page(pool, pages[i]) + 8, 0x5A, NM_PAGE_SIZE - 8);
+	}
+	nm_pool_stats(pool, &s);
+	ok(s.committed[1] == 4 * NM_CHUNK_SIZE && s.huge[0] == 0 && s.huge[1] <= s.committed[1], "huge pages: four chunks");
+	ok(backed_bytes(pool) < 4 * NM_CHUNK_SIZE + 64 * 1024, "huge pages: no more memory than that");
+	/* the kernel's word; it may have more than it said when asked before Linux 6.1 */
+	ok(huge_bytes(pool) >= s.huge[1], "huge pages: %llu of %llu bytes, the kernel maps %llu", (unsigned long long) s.huge[1],
+	   (unsigned long long) s.committed[1], (unsigned long long) huge_bytes(pool));
+	if (!can_collapse())
+		skip("no MADV_COLLAPSE, or no huge pages of shared memory, here", "huge pages are had");
+	else
+		ok(s.huge[1] > 0, "huge pages are had");
+
+	for (int i = 0; i < 4 * NM_CHUNK_PAGES; i++)
+		nm_pool_free(pool, pages[i]);
+	nm_pool_stats(pool, &s);
+	ok(s.committed[1] == NM_CHUNK_SIZE && s.huge[1] <= NM_CHUNK_SIZE && backed_bytes(pool) < NM_CHUNK_SIZE + 64 * 1024,
+	   "huge pages go back to the kernel as small ones do");
+	nm_epoch_detach(pool);
+	nm_pool_reset(pool, shared_mem(nm_pool_shared_size(&c)));
+	nm_epoch_attach(pool, 0);
+	nm_pool_stats(pool, &s);
+	ok(s.huge[1] == 0 && backed_bytes(pool) < 64 * 1024 && take(pool, 1) != NM_NO_PAGE, "a reset takes them back, too");
+	nm_epoch_detach(pool);
+	nm_pool_destroy(pool);
+
+	nm_epoch_attach(small, 0);
+	take(small, 0);
+	nm_pool_stats(small, &s);
+	ok(s.huge[0] == 0 && huge_bytes(small) == 0, "small pages if that was asked for");
+	pool_unmake(small);
+	free(pages);
+}
+
 static void
 test_release(void)
 {
@@ -580,6 +676,7 @@ main(void)
 	test_cgroup_hook();
 	test_kernel();
 	test_policy();
+	test_huge();
 	test_release();
 	test_versions();
 	test_reset();
