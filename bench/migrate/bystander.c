@@ -31,6 +31,8 @@
 
 #include "calls.h"
 #include "folios.h"
+#include "../lib/counter.h"
+#include "../lib/random.h"
 
 #define MAX_PAGES	65536
 #define MAX_MAPPERS 256
@@ -110,16 +112,6 @@ least(unsigned int s)
 	return s < 8 ? s : (8ull + s % 8) << (s / 8 - 1);
 }
 
-static uint64_t
-random64(uint64_t *state)
-{
-	uint64_t z = (*state += 0x9E3779B97F4A7C15ull);
-
-	z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-	z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-	return z ^ (z >> 31);
-}
-
 /* Pages as a zipfian distribution of exponent 0.99 draws them, spread out */
 static void
 make_draws(void)
@@ -133,7 +125,7 @@ make_draws(void)
 		die("malloc");
 	for (i = 0; i < nr_pages; i++)
 	{
-		unsigned int j = random64(&state) % (i + 1);
+		unsigned int j = next_random(&state) % (i + 1);
 
 		/* i^-0.99 is i^-1 times i^0.01, which hardly differs from 1 */
 		all += 1.0 / (i + 1);
@@ -143,7 +135,7 @@ make_draws(void)
 	}
 	for (i = 0; i < DRAWS; i++)
 	{
-		double want = (random64(&state) >> 11) * 0x1p-53 * all;
+		double want = (next_random(&state) >> 11) * 0x1p-53 * all;
 		unsigned int low = 0, high = nr_pages - 1;
 
 		while (low < high)
@@ -246,34 +238,6 @@ per_mille(unsigned int n)
 	return least(s) / ticks_per_ns;
 }
 
-/* The number behind a word at the start of a line; all of them, added up */
-static uint64_t
-counter(const char *path, const char *word)
-{
-	FILE *f = fopen(path, "r");
-	char line[4096];
-	uint64_t sum = 0;
-
-	while (f && fgets(line, sizeof(line), f))
-	{
-		char *p = line + strspn(line, " "), *end;
-
-		if (strncmp(p, word, strlen(word)))
-			continue;
-		for (p += strlen(word);; p = end)
-		{
-			uint64_t n = strtoull(p, &end, 10);
-
-			if (end == p)
-				break;
-			sum += n;
-		}
-	}
-	if (f)
-		fclose(f);
-	return sum;
-}
-
 static void
 turn(const struct way *w, unsigned int round, bool forks)
 {
@@ -290,8 +254,8 @@ turn(const struct way *w, unsigned int round, bool forks)
 	shared->epoch++;
 	while (shared->started != shared->epoch)
 		sched_yield();
-	moved = counter("/proc/vmstat", "pgmigrate_success ");
-	flushes = counter("/proc/interrupts", "TLB:");
+	moved = pages_migrated();
+	flushes = tlb_shootdowns();
 	start = now();
 	until = start + turn_ms * 1000000ull;
 	i = 0;
@@ -322,8 +286,8 @@ turn(const struct way *w, unsigned int round, bool forks)
 	}
 	end = now();
 	done = shared->done;
-	moved = counter("/proc/vmstat", "pgmigrate_success ") - moved;
-	flushes = counter("/proc/interrupts", "TLB:") - flushes;
+	moved = pages_migrated() - moved;
+	flushes = tlb_shootdowns() - flushes;
 	if (w->method == OLD && moved)
 		pace = (double) moved / (end - start);
 	printf("%s,%u,\"%s\",%u,%u,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.0f,%.0f,%.0f\n",

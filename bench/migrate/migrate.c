@@ -43,6 +43,8 @@ enum list
 	PINNED,
 	ABSENT,
 	HALF_PINNED,
+	ALL_ABSENT,
+	TOGETHER,
 	LISTS
 };
 
@@ -55,6 +57,7 @@ struct bench_case
 	unsigned int batch;	 /* of move_pages2() */
 	unsigned int stride; /* distance of the pages in pages; 0: 1 */
 	unsigned int share;	 /* other processes touch one page of so many */
+	unsigned int pages;	 /* 0: as many as -n says */
 	enum folio folio;	 /* with stride 0: one entry for each folio */
 };
 
@@ -70,6 +73,8 @@ static const struct bench_case cases[] = {
 	{"lists", PINNED, 4, 2048, 32},
 	{"lists", ABSENT, 4, 2048, 32},
 	{"lists", HALF_PINNED, 4, 2048, 32},
+	{"lists", ALL_ABSENT, 4, 2048, 32},
+	{"lists", TOGETHER, 4, 2048, 32},
 	{"density", FRIENDLY, 64, 512, 32, 512, 1},
 	{"density", FRIENDLY, 64, 512, 32, 128, 1},
 	{"density", FRIENDLY, 64, 512, 32, 64, 1},
@@ -79,6 +84,8 @@ static const struct bench_case cases[] = {
 	{"calls", FRIENDLY, 4, 16, 32},
 	{"calls", FRIENDLY, 4, 128, 32},
 	{"calls", FRIENDLY, 4, 512, 32},
+	{"calls", FRIENDLY, 4, 4096, 32, .pages = 4096},
+	{"calls", FRIENDLY, 4, 32768, 32, .pages = 32768},
 	{"calls", FRIENDLY, 0, 1, 32},
 	{"calls", FRIENDLY, 0, 16, 32},
 	{"batches", FRIENDLY, 16, 2048, 1},
@@ -108,6 +115,8 @@ static const char *const list_name[LISTS] = {
 	"1 % pinned",
 	"1 % absent",
 	"half there, 1 % pinned",
+	"all absent",
+	"all together",
 };
 
 static long number;								/* of move_pages2(), or -1 */
@@ -122,7 +131,7 @@ static int pin[2 * (MAX_PAGES / 100 + 1)], nr_pins;
 
 static uint64_t addr[MAX_PAGES];
 static int target[MAX_PAGES], status[MAX_PAGES], was[MAX_PAGES], is[MAX_PAGES];
-static bool pinned[MAX_PAGES], absent[MAX_PAGES];
+static bool pinned[MAX_PAGES];
 
 /*
  * Touch the pages of the case, one of every @step from @from on; as a writer
@@ -196,6 +205,24 @@ stop_mappers(void)
 	nr_mappers = 0;
 }
 
+/* The node that an entry asks for, if most pages come from node @from */
+static int
+goal(enum list list, unsigned int i, int from)
+{
+	if (list == ALTERNATE)
+		return i % 2 ? from : !from;
+	if (list == TOGETHER)
+		return i % 4 < 2 ? !from : from;
+	return !from;
+}
+
+/* Whether the page is there already */
+static bool
+is_there(enum list list, unsigned int i)
+{
+	return (list == HALF || list == HALF_PINNED || list == TOGETHER) && i % 2 == 0;
+}
+
 static unsigned int
 nr_folios(const struct bench_case *c)
 {
@@ -224,7 +251,7 @@ set_up(const struct bench_case *c)
 
 	entry_pages = c->stride ? 1 : folio_pages[c->folio];
 	stride = c->stride ? c->stride : entry_pages;
-	nr_pages = all_pages;
+	nr_pages = c->pages ? c->pages : all_pages;
 	/* Each page far from the next takes a page table of each process */
 	if (c->stride > 1 && nr_pages > 512)
 		nr_pages = 512;
@@ -249,13 +276,12 @@ set_up(const struct bench_case *c)
 		start_mappers(c->mappers - 1);
 
 	memset(pinned, 0, sizeof(pinned));
-	memset(absent, 0, sizeof(absent));
-	for (i = 50; i < nr_pages; i += 100)
+	for (i = 50; i + 3 < nr_pages; i += 100)
 	{
 		char *p = memory + (size_t) i * stride * PAGE;
 
-		/* Odd ones, which are not there already in HALF_PINNED */
-		if (c->list == PINNED || c->list == HALF_PINNED)
+		/* Odd ones, which are not there already */
+		if (c->list == PINNED || c->list == HALF_PINNED || c->list == TOGETHER)
 		{
 			struct iovec v = {p + PAGE, 8};
 
@@ -265,12 +291,11 @@ set_up(const struct bench_case *c)
 			nr_pins++;
 			pinned[i + 1] = true;
 		}
-		if (c->list == ABSENT)
-		{
-			madvise(p, PAGE, MADV_DONTNEED);
-			absent[i] = true;
-		}
+		if (c->list == ABSENT || c->list == TOGETHER)
+			madvise(p + 3 * (size_t) stride * PAGE, PAGE, MADV_DONTNEED);
 	}
+	if (c->list == ALL_ABSENT)
+		madvise(memory, (size_t) nr_pages * stride * PAGE, MADV_DONTNEED);
 	return true;
 }
 
@@ -295,11 +320,9 @@ put(const struct bench_case *c, int from)
 	for (i = 0; i < nr_pages; i++)
 	{
 		addr[i] = (uintptr_t) memory + (size_t) i * stride * PAGE;
-		target[i] = from;
-		if ((c->list == HALF || c->list == HALF_PINNED) && i % 2 == 0)
-			target[i] = !from;
-		if (c->list == ALTERNATE && i % 2)
-			target[i] = !from;
+		target[i] = goal(c->list, i, from);
+		if (!is_there(c->list, i))
+			target[i] = !target[i];
 	}
 	/* One target at a time, so that the old call can do it, too */
 	move(number < 0 ? OLD : NEW, addr, target, status, nr_pages, 512);
@@ -330,11 +353,9 @@ one_round(const struct bench_case *c, enum method m, int from,
 	locate(addr, was, nr_pages);
 	for (i = 0; i < nr_pages; i++)
 	{
-		bool there = (c->list == HALF || c->list == HALF_PINNED) && i % 2 == 0;
-
-		target[i] = c->list == ALTERNATE && i % 2 ? from : !from;
+		target[i] = goal(c->list, i, from);
 		status[i] = GONE;
-		if (!there && !pinned[i] && was[i] != target[i])
+		if (!pinned[i] && was[i] != target[i])
 			wanted++;
 	}
 

@@ -15,6 +15,7 @@
  */
 #include "method.h"
 #include "clock.h"
+#include "../lib/random.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -74,16 +75,6 @@ typedef struct Job
 	int of;
 	bool random;
 } Job;
-
-static uint64_t
-next_random(uint64_t *s)
-{
-	uint64_t z = (*s += UINT64_C(0x9E3779B97F4A7C15));
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-	return z ^ (z >> 31);
-}
 
 /* What the snapshot's page holds in its first and its last word. */
 static inline uint64_t

@@ -16,6 +16,7 @@
  */
 #include "method.h"
 #include "clock.h"
+#include "../lib/random.h"
 #include "btree/btree.h"
 
 #include <errno.h>
@@ -82,16 +83,6 @@ static void
 unlock_pool(void *arg)
 {
 	(void) pthread_mutex_unlock(arg);
-}
-
-static uint64_t
-next_random(uint64_t *s)
-{
-	uint64_t z = (*s += UINT64_C(0x9E3779B97F4A7C15));
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-	return z ^ (z >> 31);
 }
 
 static void

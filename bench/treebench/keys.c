@@ -115,10 +115,10 @@ choose(TbStream *stream)
 	uint64_t known = stream->loaded + stream->inserted;
 
 	if (!stream->zipf)
-		return record_number(stream, tb_random(&stream->random) % known);
+		return record_number(stream, next_random(&stream->random) % known);
 	for (;;)
 	{
-		uint64_t n = tb_hash(tb_zipf_rank(tb_random(&stream->random) >> 11)) % stream->items;
+		uint64_t n = tb_hash(tb_zipf_rank(next_random(&stream->random) >> 11)) % stream->items;
 
 		if (n < known)
 			return record_number(stream, n);
@@ -128,7 +128,7 @@ choose(TbStream *stream)
 void
 tb_stream_next(TbStream *stream, TbOp *op)
 {
-	int percent = (int) (tb_random(&stream->random) % 100);
+	int percent = (int) (next_random(&stream->random) % 100);
 	uint64_t number;
 
 	op->len = 0;
@@ -141,7 +141,7 @@ tb_stream_next(TbStream *stream, TbOp *op)
 	{
 		op->kind = percent < stream->mix.inserts + stream->mix.scans ? TB_SCAN : TB_READ;
 		if (op->kind == TB_SCAN)
-			op->len = (uint8_t) (1 + tb_random(&stream->random) % 100);
+			op->len = (uint8_t) (1 + next_random(&stream->random) % 100);
 		number = choose(stream);
 	}
 	op->number = (uint32_t) number;

@@ -16,17 +16,7 @@
 #define TB_KEYS_H
 
 #include "port.h"
-
-/* Uniform 64-bit numbers (splitmix64). */
-static inline uint64_t
-tb_random(uint64_t *state)
-{
-	uint64_t z = (*state += UINT64_C(0x9E3779B97F4A7C15));
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-	return z ^ (z >> 31);
-}
+#include "../lib/random.h"
 
 /* site.ycsb.Utils.fnvhash64: FNV-1a of the eight octets, then abs(). */
 extern uint64_t tb_hash(uint64_t value);

@@ -30,6 +30,7 @@
 #include "contender.h"
 #include "keys.h"
 #include "methods.h"
+#include "../lib/counter.h"
 
 #include <getopt.h>
 #include <pthread.h>
@@ -235,14 +236,14 @@ run_slice(Worker *w)
 	{
 		uint64_t before = now;
 
-		if (tb_random(&random) >> 32 < limit)
+		if (next_random(&random) >> 32 < limit)
 		{
 			migrate_cell(w, session);
 			now = ticks();
 			w->c.ticks_moving += now - before;
 			continue;
 		}
-		query(w, c, session, &w->ring[tb_random(&random) % RING]);
+		query(w, c, session, &w->ring[next_random(&random) % RING]);
 		now = ticks();
 		w->c.hist[bucket(now - before)]++;
 		w->c.queries++;
@@ -268,54 +269,6 @@ worker_main(void *arg)
 		run_slice(w);
 		pthread_barrier_wait(&slice.end);
 	}
-}
-
-/* Pages the kernel says it has migrated since the machine started. */
-static uint64_t
-kernel_migrated(void)
-{
-	FILE *f = fopen("/proc/vmstat", "r");
-	char name[64];
-	unsigned long long n;
-	uint64_t found = 0;
-
-	while (f != NULL && fscanf(f, "%63s %llu", name, &n) == 2)
-	{
-		if (strcmp(name, "pgmigrate_success") == 0)
-			found = n;
-	}
-	if (f != NULL)
-		fclose(f);
-	return found;
-}
-
-/* Requests to other CPUs to flush their TLBs, all CPUs together. */
-static uint64_t
-shootdowns(void)
-{
-	FILE *f = fopen("/proc/interrupts", "r");
-	char line[4096];
-	uint64_t found = 0;
-
-	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
-	{
-		char *p = strstr(line, "TLB:");
-		char *end;
-
-		if (p == NULL)
-			continue;
-		for (p += 4;; p = end)
-		{
-			uint64_t n = strtoull(p, &end, 10);
-
-			if (end == p)
-				break;
-			found += n;
-		}
-	}
-	if (f != NULL)
-		fclose(f);
-	return found;
 }
 
 static uint64_t
@@ -361,8 +314,8 @@ run_method(Tree *t, const Method *method, char workload, double load, int run)
 {
 	uint64_t hist[HIST] = {0};
 	Counts sum = {0};
-	uint64_t migrated = kernel_migrated();
-	uint64_t flushed = shootdowns();
+	uint64_t migrated = pages_migrated();
+	uint64_t flushed = tlb_shootdowns();
 	uint64_t from;
 	uint64_t from_ticks;
 	double ns;
@@ -378,8 +331,8 @@ run_method(Tree *t, const Method *method, char workload, double load, int run)
 	pthread_barrier_wait(&slice.end);
 	ns = (double) (nm_now_ns() - from);
 	tick_ns = ns / (double) (ticks() - from_ticks);
-	migrated = kernel_migrated() - migrated;
-	flushed = shootdowns() - flushed;
+	migrated = pages_migrated() - migrated;
+	flushed = tlb_shootdowns() - flushed;
 	for (int i = 0; i < opt.threads; i++)
 	{
 		const Counts *c = &workers[i].c;

@@ -71,7 +71,7 @@ test_zipf(void)
 	}
 	for (int i = 0; i < 100000; i++)
 	{
-		uint64_t r = tb_random(&random) >> 11;
+		uint64_t r = next_random(&random) >> 11;
 		uint64_t rank = tb_zipf_rank(r);
 		long double exact = exact_rank(r);
 		long double off = fabsl((long double) rank - exact) - 1e-12L * exact;

@@ -15,6 +15,7 @@
 #define _GNU_SOURCE
 #endif
 #include "pool/pool.h"
+#include "../../bench/lib/random.h"
 
 #include <pthread.h>
 
@@ -45,11 +46,7 @@ typedef struct Rng
 static inline uint64_t
 rng_next(Rng *r)
 {
-	uint64_t z = (r->s += UINT64_C(0x9E3779B97F4A7C15));
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-	return z ^ (z >> 31);
+	return next_random(&r->s);
 }
 
 /* 0 .. n-1 */

@@ -16,6 +16,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "../../../bench/lib/random.h"
+
 static int check_run = 0;
 static int check_failed = 0;
 
@@ -41,16 +43,6 @@ check_done(void)
 {
 	printf("1..%d\n", check_run);
 	return check_failed == 0 ? 0 : 1;
-}
-
-static inline uint64_t
-next_random(uint64_t *s)
-{
-	uint64_t z = (*s += UINT64_C(0x9E3779B97F4A7C15));
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-	return z ^ (z >> 31);
 }
 
 #endif /* CHECK_H */

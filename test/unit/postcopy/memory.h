@@ -18,38 +18,14 @@
 #define _GNU_SOURCE
 #endif
 #include "postcopy/internal.h"
+#include "../asserts.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern int check_bad; /* CHECKs of this process that failed */
-
-#define CHECK(cond)                                               \
-	do                                                            \
-	{                                                             \
-		if (!(cond))                                              \
-		{                                                         \
-			check_bad++;                                          \
-			printf("#   %s:%d: %s\n", __FILE__, __LINE__, #cond); \
-		}                                                         \
-	} while (0)
-
-#define CHECK_INT(a, b)                                                                           \
-	do                                                                                            \
-	{                                                                                             \
-		long long a_ = (long long) (a);                                                           \
-		long long b_ = (long long) (b);                                                           \
-                                                                                                  \
-		if (a_ != b_)                                                                             \
-		{                                                                                         \
-			check_bad++;                                                                          \
-			printf("#   %s:%d: %s is %lld, not %s = %lld\n", __FILE__, __LINE__, #a, a_, #b, b_); \
-		}                                                                                         \
-	} while (0)
 
 typedef struct Memory
 {

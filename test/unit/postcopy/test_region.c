@@ -9,20 +9,11 @@
  *-------------------------------------------------------------------------
  */
 #include "memory.h"
+#include "../../../bench/lib/random.h"
 
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
-
-static uint64_t
-next_random(uint64_t *s)
-{
-	uint64_t z = (*s += UINT64_C(0x9E3779B97F4A7C15));
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-	return z ^ (z >> 31);
-}
 
 /* Every way to fill, every size of cell; the last cell is short. */
 static void

@@ -78,6 +78,13 @@ use_fake(void)
 	nm_pc_sys = &fake;
 }
 
+static NmPostcopy *
+attach_faked(Memory *m)
+{
+	use_fake();
+	return memory_attach(m);
+}
+
 static void
 all_good(Memory *m, size_t from, size_t to)
 {
@@ -90,11 +97,9 @@ copies_go_on_where_they_stopped(void)
 {
 	static const long steps[] = {NM_PC_PAGE, -EAGAIN, -EAGAIN, 3 * NM_PC_PAGE, -EAGAIN, NM_PC_PAGE, 0};
 	Memory *m = memory_make(NM_PC_COPY, 64, 16);
-	NmPostcopy *pc;
+	NmPostcopy *pc = attach_faked(m);
 	NmPcStats st;
 
-	use_fake();
-	pc = memory_attach(m);
 	copy_script.steps = steps;
 	(void) touch(m, 20);
 	all_good(m, 16, 32);
@@ -111,11 +116,9 @@ static void
 existing_pages_are_passed_over(void)
 {
 	Memory *m = memory_make(NM_PC_COPY, 64, 16);
-	NmPostcopy *pc;
+	NmPostcopy *pc = attach_faked(m);
 	NmPcStats st;
 
-	use_fake();
-	pc = memory_attach(m);
 	memcpy(m->alias + 3 * NM_PC_PAGE, m->snapshot + 3 * NM_PC_PAGE, NM_PC_PAGE);
 	memcpy(m->alias + 4 * NM_PC_PAGE, m->snapshot + 4 * NM_PC_PAGE, NM_PC_PAGE);
 	memcpy(m->alias + 15 * NM_PC_PAGE, m->snapshot + 15 * NM_PC_PAGE, NM_PC_PAGE);
@@ -197,12 +200,10 @@ mapping_goes_on_too(void)
 	for (int f = 1; f < NFILLS; f++)
 	{
 		Memory *m = memory_make(fills[f], 64, 16);
-		NmPostcopy *pc;
+		NmPostcopy *pc = attach_faked(m);
 		NmPcStats st;
 
-		use_fake();
 		map_script = (Script){.steps = parts};
-		pc = memory_attach(m);
 		(void) touch(m, 33);
 		all_good(m, 32, 48);
 		CHECK_INT(map_script.calls, 5);
@@ -219,12 +220,10 @@ mapped_pages_are_passed_over(void)
 {
 	static const long steps[] = {4 * NM_PC_PAGE, -EEXIST, 2 * NM_PC_PAGE, -EEXIST, 0};
 	Memory *m = memory_make(NM_PC_CONTINUE, 64, 16);
-	NmPostcopy *pc;
+	NmPostcopy *pc = attach_faked(m);
 	NmPcStats st;
 
-	use_fake();
 	map_script.steps = steps;
-	pc = memory_attach(m);
 	(void) touch(m, 0);
 	CHECK_INT(map_script.calls, 5);
 	/* pages 4 and 7 were said to be mapped and aren't: one more fault maps both */
@@ -242,12 +241,10 @@ writes_go_on_too(void)
 	static const long steps[] = {100, -EINTR, NM_PC_PAGE, -EAGAIN, 1, 0};
 	static const long full[] = {NM_PC_PAGE, -ENOSPC, 0};
 	Memory *m = memory_make(NM_PC_CONTINUE_WRITE, 64, 8);
-	NmPostcopy *pc;
+	NmPostcopy *pc = attach_faked(m);
 	NmPcStats st;
 
-	use_fake();
 	write_script.steps = steps;
-	pc = memory_attach(m);
 	(void) touch(m, 9);
 	all_good(m, 8, 16);
 	CHECK_INT(write_script.calls, 6);
@@ -266,11 +263,9 @@ holes_race_too(void)
 {
 	static const long steps[] = {-EAGAIN, -EEXIST, -EAGAIN, 0};
 	Memory *m = memory_make(NM_PC_COPY, 64, 8);
-	NmPostcopy *pc;
+	NmPostcopy *pc = attach_faked(m);
 	NmPcStats st;
 
-	use_fake();
-	pc = memory_attach(m);
 	CHECK(page_good(m, 0));
 	CHECK_INT(madvise(m->base, NM_PC_PAGE, MADV_REMOVE), 0);
 	zero_script.steps = steps;
