@@ -12,6 +12,8 @@ INSERT INTO c VALUES (1, 1, 'one');
 -- the INSERT sits: with and without arbiter, in a CTE, prepared, in a function, on a partition.
 SELECT * FROM nm_test.err($$INSERT INTO c VALUES (1) ON CONFLICT DO NOTHING$$);
 SELECT * FROM nm_test.err($$INSERT INTO c VALUES (1) ON CONFLICT (a) DO UPDATE SET t = 'two'$$);
+-- An operator class that ON CONFLICT names is btree's on every version: nothing matches.
+SELECT * FROM nm_test.err($$INSERT INTO c VALUES (1) ON CONFLICT (a int4_ops) DO NOTHING$$);
 SELECT * FROM nm_test.err($$WITH w AS (INSERT INTO c VALUES (1) ON CONFLICT DO NOTHING RETURNING 1) SELECT count(*) FROM w$$);
 SELECT * FROM nm_test.err($$INSERT INTO c SELECT 1 WHERE false ON CONFLICT DO NOTHING$$);
 CREATE TABLE other (a int PRIMARY KEY, n int);

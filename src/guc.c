@@ -164,10 +164,12 @@ nm_define_gucs(bool preloading)
 {
 	if (preloading)
 	{
+		/* a variable that isn't zero must be its setting's default: 16 and later assert it */
+		nm_max_memory = quarter_of_memory();
 		DefineCustomIntVariable("numa_migrate.max_memory",
 								"Address space of the page pool, per node.",
 								"Each node's arena reserves this much; memory is committed as indexes grow.",
-								&nm_max_memory, quarter_of_memory(), 64, 16 * 1024 * 1024,
+								&nm_max_memory, nm_max_memory, 64, 16 * 1024 * 1024,
 								PGC_POSTMASTER, GUC_UNIT_MB, NULL, NULL, NULL);
 		DefineCustomIntVariable("numa_migrate.max_trees",
 								"Number of numa_btree indexes that can be in memory at once, over all databases.",

@@ -47,9 +47,12 @@ void _PG_init(void);
 static ProcessUtility_hook_type prev_ProcessUtility = NULL;
 static char *keep_unique = NULL;
 
-/* Is the test that this session is part of in a list? */
+/*
+ * Is the test that this session is part of in a list, or this index of it,
+ * "test/index"?
+ */
 static bool
-listed(const char *list)
+listed(const char *list, const char *index)
 {
 	const char *name = strchr(application_name, '/');
 	size_t len;
@@ -64,8 +67,14 @@ listed(const char *list)
 
 		list += strspn(list, ", ");
 		n = strcspn(list, ", ");
-		if (n > 0 && n == len && strncmp(list, name, n) == 0)
-			return true;
+		if (n >= len && strncmp(list, name, len) == 0)
+		{
+			if (n == len)
+				return true;
+			if (list[len] == '/' && index != NULL && n - len - 1 == strlen(index) &&
+				strncmp(list + len + 1, index, n - len - 1) == 0)
+				return true;
+		}
 		list += n;
 	}
 	return false;
@@ -135,8 +144,12 @@ swappable(IndexStmt *stmt, const char *query)
 	relkind = get_rel_relkind(relid);
 	if (relkind != RELKIND_RELATION && relkind != RELKIND_MATVIEW && relkind != RELKIND_PARTITIONED_TABLE)
 		return false;
-	if (stmt->unique && (relkind == RELKIND_PARTITIONED_TABLE || listed(keep_unique)))
+	if (stmt->unique && listed(keep_unique, stmt->idxname))
 		return false;
+#if PG_VERSION_NUM < 180000
+	if (stmt->unique && relkind == RELKIND_PARTITIONED_TABLE)
+		return false;
+#endif
 	foreach (lc, stmt->options)
 	{
 		if (strcmp(lfirst_node(DefElem, lc)->defname, "fillfactor") != 0)
@@ -192,7 +205,7 @@ void
 _PG_init(void)
 {
 	DefineCustomStringVariable("swap_am.keep_unique",
-							   "Tests in which unique indexes stay with btree, separated by commas.",
+							   "Tests, or indexes of tests, that stay with btree if unique, separated by commas.",
 							   NULL, &keep_unique, "", PGC_SIGHUP, 0, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("swap_am");
 
