@@ -172,7 +172,7 @@ extern void nm_delta_drain(NmLoad *load);
 typedef struct NmPendingDrop NmPendingDrop;
 extern NmPendingDrop *nm_pending_make(void);
 extern void nm_pending_drop_at_commit(NmPendingDrop *p, NmSlot *slot, uint64 serial);
-extern void nm_pending_drop_at_abort(NmPendingDrop *p, NmSlot *slot, uint64 serial);
+extern void nm_pending_drop_at_abort(NmPendingDrop *p, NmSlot *slot, uint64 serial, bool table_moved);
 
 /* ---- locktags.c ---- */
 extern void nm_lock_load_oid(Oid indexoid);

@@ -423,6 +423,20 @@ storage_is_new(Relation index)
 #endif
 }
 
+/* Likewise that of its table (lifecycle.c, SET TABLESPACE). */
+static bool
+table_is_new(const NmIndex *idx)
+{
+	Relation table = RelationIdGetRelation(idx->heapoid);
+	bool is;
+
+	if (!RelationIsValid(table))
+		return false;
+	is = storage_is_new(table);
+	RelationClose(table);
+	return is;
+}
+
 static void
 report_full(void)
 {
@@ -458,6 +472,7 @@ nm_slot_attach(NmIndex *idx, Relation index, bool must)
 	NmPendingDrop *undo = NULL;
 	bool stale;
 	bool full;
+	bool table_moved = false;
 
 	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_SHARED);
 	slot = nm_slot_find(&idx->key);
@@ -481,7 +496,9 @@ nm_slot_attach(NmIndex *idx, Relation index, bool must)
 	/* not there, or not as it should be */
 	nm_registry_sweep(false);
 	nm_predicate_forget_leaves(idx);
-	if (index != NULL && storage_is_new(index))
+	if (index != NULL)
+		table_moved = !storage_is_new(index) && table_is_new(idx);
+	if (index != NULL && (storage_is_new(index) || table_moved))
 		undo = nm_pending_make();
 	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_EXCLUSIVE);
 	slot = nm_slot_find(&idx->key);
@@ -522,7 +539,7 @@ nm_slot_attach(NmIndex *idx, Relation index, bool must)
 	idx->load_count = 0;
 	LWLockRelease(NmLock(NM_LOCK_REGISTRY));
 	if (undo != NULL)
-		nm_pending_drop_at_abort(undo, idx->slot, idx->serial);
+		nm_pending_drop_at_abort(undo, idx->slot, idx->serial, table_moved);
 
 	/*
 	 * Other storage of the same index is what it had before SET TABLESPACE:
