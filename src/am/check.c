@@ -100,7 +100,7 @@ open_index(Oid indexoid, Relation *heap, LOCKMODE lockmode)
 	Oid heapoid = IndexGetRelation(indexoid, true);
 	Relation rel;
 
-	*heap = OidIsValid(heapoid) ? table_open(heapoid, lockmode) : NULL;
+	*heap = OidIsValid(heapoid) ? try_table_open(heapoid, lockmode) : NULL;
 	rel = try_relation_open(indexoid, lockmode);
 	if (rel == NULL)
 		ereport(ERROR,
