@@ -103,6 +103,22 @@ SELECT good();
 ALTER INDEX t_b SET TABLESPACE nm_regress_space;
 INSERT INTO t VALUES (-7, 'b7');
 ALTER TABLE t SET TABLESPACE pg_default; ALTER INDEX t_a SET TABLESPACE pg_default; ALTER INDEX t_b SET TABLESPACE pg_default;
+-- A table's move that is undone takes the rows with it that came after it, not only their
+-- transaction: no entry may stay for them (btree keeps them), whatever the tree was then.
+CREATE TABLE mv (a int, b int);
+CREATE INDEX mv_a ON mv USING numa_btree (a);
+INSERT INTO mv SELECT g, g FROM generate_series(1, 100) g;
+BEGIN; ALTER TABLE mv SET TABLESPACE nm_regress_space; INSERT INTO mv SELECT g, 0 FROM generate_series(1001, 3000) g; ROLLBACK;
+SELECT numa.btree_check('mv_a');
+BEGIN; SAVEPOINT s; ALTER TABLE mv SET TABLESPACE nm_regress_space; INSERT INTO mv SELECT g, 0 FROM generate_series(1001, 3000) g; ROLLBACK TO s;
+INSERT INTO mv SELECT g, 0 FROM generate_series(5001, 5500) g; COMMIT;
+SELECT numa.btree_check('mv_a');
+SELECT numa.btree_unload('mv_a');
+BEGIN; ALTER TABLE mv SET TABLESPACE nm_regress_space; SELECT numa.btree_load('mv_a'); SAVEPOINT s; INSERT INTO mv SELECT g, 0 FROM generate_series(1001, 3000) g; RELEASE s; ROLLBACK;
+SELECT numa.btree_check('mv_a');
+BEGIN; ALTER TABLE mv SET TABLESPACE nm_regress_space; INSERT INTO mv VALUES (-1, 0); COMMIT;
+SELECT nm_test.compare('SELECT a FROM mv WHERE a > -5 ORDER BY a');
+DROP TABLE mv;
 DROP TABLESPACE nm_regress_space;
 SELECT nm_test.wait_loaded('t_a'), nm_test.wait_loaded('t_b');
 SELECT good();

@@ -98,6 +98,11 @@ SELECT pg_stat_reset_single_table_counters('n_t'::regclass);
 SET enable_seqscan = off; SELECT count(*) FROM n WHERE t = 'text1'; RESET enable_seqscan;
 SELECT pg_stat_force_next_flush();
 SELECT idx_scan, idx_tup_read FROM pg_stat_all_indexes WHERE indexrelid = 'n_t'::regclass;
+-- From 18 on EXPLAIN ANALYZE shows what the index itself counts.
+SET enable_seqscan = off;
+SELECT current_setting('server_version_num')::int < 180000 OR string_agg(l, E'\n') ~ 'Index Searches: 1\D' AS counted
+FROM unnest(nm_test.rows('EXPLAIN (ANALYZE, COSTS OFF) SELECT * FROM n WHERE t = ''text1''')) l;
+RESET enable_seqscan;
 -- A small index has as many pages as nbtree's, whose metapage counts: the plans of core's select
 -- and partition_join hang on that.
 CREATE TABLE small AS SELECT i AS a, i % 25 AS b FROM generate_series(300, 399) i;

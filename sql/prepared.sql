@@ -34,6 +34,19 @@ COMMIT PREPARED 'nm_dml';
 SELECT good();
 SELECT numa.btree_check('t_a');
 
+-- Rows that were inserted after their table was moved are gone with the move (see ddl).
+SET allow_in_place_tablespaces = on;
+CREATE TABLESPACE nm_prepared_space LOCATION '';
+BEGIN; ALTER TABLE t SET TABLESPACE nm_prepared_space; INSERT INTO t SELECT generate_series(4001, 6000); PREPARE TRANSACTION 'nm_move';
+ROLLBACK PREPARED 'nm_move';
+SELECT numa.btree_check('t_a');
+BEGIN; ALTER TABLE t SET TABLESPACE nm_prepared_space; INSERT INTO t SELECT generate_series(4001, 4010); PREPARE TRANSACTION 'nm_move';
+COMMIT PREPARED 'nm_move';
+SELECT numa.btree_check('t_a');
+SELECT good();
+ALTER TABLE t SET TABLESPACE pg_default;
+DROP TABLESPACE nm_prepared_space;
+
 -- An index made in a prepared transaction.
 BEGIN; CREATE TABLE made (a int); INSERT INTO made SELECT generate_series(1, 500); CREATE INDEX made_a ON made USING numa_btree (a); PREPARE TRANSACTION 'nm_ddl';
 SELECT to_regclass('made_a');

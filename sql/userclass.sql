@@ -123,6 +123,38 @@ SELECT numa.refresh_opclasses();
 SELECT nm_test.compare('SELECT a FROM later WHERE a =@ ''77''::oid');
 SELECT numa.refresh_opclasses();
 ROLLBACK;
+-- Options of an operator class: kept with the index, checked by the class.
+CREATE EXTENSION pg_trgm SCHEMA scratch;
+CREATE OPERATOR CLASS opt_ops FOR TYPE text USING numa_btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
+	FUNCTION 1 bttextcmp(text, text), FUNCTION 5 gtrgm_options(internal);
+SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'opt_ops';
+CREATE TABLE op AS SELECT 'o' || g AS t FROM generate_series(1, 500) g;
+CREATE INDEX op_t ON op USING numa_btree (t opt_ops (siglen = 100));
+SELECT indexdef FROM pg_indexes WHERE indexname = 'op_t';
+SELECT nm_test.compare('SELECT t FROM op WHERE t > ''o9'' ORDER BY t');
+SELECT o, nm_test.err(format('CREATE INDEX ON op USING numa_btree (t %s)', o)) FROM unnest('{opt_ops (siglen = 0),opt_ops (no_such = 1),text_ops (siglen = 9)}'::text[]) o;
+
+-- What members of a family depend on, and how hard, is as with btree.
+DO $$
+DECLARE am text;
+BEGIN
+	FOREACH am IN ARRAY '{btree,numa_btree}'::text[] LOOP
+		EXECUTE format('CREATE OPERATOR FAMILY fam USING %s', am);
+		EXECUTE format('CREATE OPERATOR CLASS fam_ops FOR TYPE int USING %s FAMILY fam AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 btint4cmp(int, int), FUNCTION 4 btequalimage(oid)', am);
+		EXECUTE format('ALTER OPERATOR FAMILY fam USING %s ADD OPERATOR 1 < (int, bigint), FUNCTION 1 (int, bigint) btint48cmp(int, bigint), OPERATOR 3 = (bigint, bigint), FUNCTION 1 (bigint, bigint) btint8cmp(bigint, bigint), FUNCTION 2 (int, int) btint4sortsupport(internal)', am);
+	END LOOP;
+END $$;
+CREATE VIEW needs AS
+	SELECT a.amname, replace(pg_describe_object(d.classid, d.objid, 0), a.amname, 'AM') AS member,
+		replace(pg_describe_object(d.refclassid, d.refobjid, 0), a.amname, 'AM') AS of, d.deptype
+	FROM pg_depend d LEFT JOIN pg_amop o ON d.classid = 'pg_amop'::regclass AND d.objid = o.oid
+		LEFT JOIN pg_amproc p ON d.classid = 'pg_amproc'::regclass AND d.objid = p.oid
+		JOIN pg_opfamily f ON f.oid = coalesce(o.amopfamily, p.amprocfamily) JOIN pg_am a ON a.oid = f.opfmethod
+	WHERE f.opfname = 'fam';
+SELECT deptype, count(*) > 0 AS some FROM needs WHERE amname = 'numa_btree' GROUP BY deptype ORDER BY deptype;
+SELECT member, of, b.deptype AS btree, n.deptype AS numa_btree
+FROM (SELECT * FROM needs WHERE amname = 'btree') b FULL JOIN (SELECT * FROM needs WHERE amname = 'numa_btree') n USING (member, of)
+WHERE b.deptype IS DISTINCT FROM n.deptype;
 RESET client_min_messages;
 SELECT * FROM nm_test.check_all();
 

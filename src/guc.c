@@ -268,5 +268,7 @@ nm_define_gucs(bool preloading)
 							 PGC_SUSET, GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	nm_define_stop();
 
-	MarkGUCPrefixReserved(NM_EXTENSION);
+	/* without preload the settings of the server's start are not ours to judge */
+	if (preloading)
+		MarkGUCPrefixReserved(NM_EXTENSION);
 }

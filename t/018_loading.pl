@@ -126,6 +126,20 @@ PREPARE TRANSACTION 'p'));
 	}
 }
 end_session($ctl);
+# A table that a prepared transaction has locked, for who knows how long, keeps no other index out after a restart.
+$node->safe_psql('postgres', q(
+CREATE TABLE held (a int); CREATE INDEX held_a ON held USING numa_btree (a); INSERT INTO held SELECT generate_series(1, 1000);
+CREATE TABLE beside (a int); CREATE INDEX beside_a ON beside USING numa_btree (a); INSERT INTO beside SELECT generate_series(1, 1000);
+CREATE DATABASE far;
+));
+$node->safe_psql('far', 'CREATE EXTENSION numa_migrate; CREATE TABLE far AS SELECT generate_series(1, 1000) AS a; CREATE INDEX far_a ON far USING numa_btree (a)');
+$node->safe_psql('postgres', q(BEGIN; LOCK TABLE held IN ACCESS EXCLUSIVE MODE; INSERT INTO held VALUES (1001); PREPARE TRANSACTION 'hold'));
+$node->restart;
+same_rows($node, 'SELECT a FROM beside WHERE a > 0 ORDER BY a', 'beside_a', 'a locked table: another is loaded');
+same_rows($node, 'SELECT a FROM far WHERE a > 0 ORDER BY a', 'far_a', 'a locked table: one of another database is loaded', 'far');
+$node->safe_psql('postgres', q(COMMIT PREPARED 'hold'));
+same_rows($node, 'SELECT a FROM held WHERE a > 0 ORDER BY a', 'held_a', 'and it is when the lock is gone');
+
 $node->stop;
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'nothing crashed');
 done_testing();

@@ -153,7 +153,7 @@ tree_check(Tree *t)
 
 	nm_epoch_attach(t->pool, MAX_CLIENTS);
 	nm_tree_open(&handle, t->pool, t->shared, scratch);
-	if (nm_tree_check(&handle, true, msg, sizeof(msg), NULL, NULL) != NM_OK)
+	if (nm_tree_check(&handle, NM_CHECK_QUIET, msg, sizeof(msg), NULL, NULL) != NM_OK)
 	{
 		fprintf(stderr, "timeline: %s\n", msg);
 		exit(1);

@@ -198,7 +198,7 @@ tree_check(void *session)
 {
 	Session *s = session;
 
-	return nm_tree_check(&s->tree, true, s->message, sizeof(s->message), NULL, NULL) == NM_OK ? NULL : s->message;
+	return nm_tree_check(&s->tree, NM_CHECK_QUIET, s->message, sizeof(s->message), NULL, NULL) == NM_OK ? NULL : s->message;
 }
 
 /*

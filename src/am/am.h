@@ -223,7 +223,8 @@ typedef struct NmIndex
 /*
  * Open: find or create the registry slot (reading the meta page if needed) and
  * the key description.  ERROR 55000 without preload; XX002 if the meta page is
- * not ours.  Holds nothing afterwards.
+ * not ours.  Holds nothing afterwards.  An index that is not loaded when all
+ * slots are in use is open all the same, until it is to be loaded.
  */
 extern NmIndex *nm_index_open(Relation index);
 

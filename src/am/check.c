@@ -3,9 +3,11 @@
  * check.c
  *	  numa.btree_check() and numa.btree_stats().
  *
- * The check runs beside readers and writers; it takes AccessShareLock only.
- * Three passes:
- *	1. structure: nm_tree_check(), on validated copies of pages;
+ * The check runs beside readers and writers, under AccessShareLock.  Three
+ * passes:
+ *	1. structure: nm_tree_check(), on validated copies of pages.  If entries and
+ *	   pages are not as many as was counted, it is done again under ShareLock,
+ *	   if that is to be had without waiting;
  *	2. heap to tree: every row that a snapshot sees must have its entry.  It
  *	   had it before its transaction committed, and no vacuum can take it from
  *	   under the snapshot;
@@ -39,6 +41,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -97,7 +100,7 @@ open_index(Oid indexoid, Relation *heap, LOCKMODE lockmode)
 	Oid heapoid = IndexGetRelation(indexoid, true);
 	Relation rel;
 
-	*heap = OidIsValid(heapoid) ? table_open(heapoid, lockmode) : NULL;
+	*heap = OidIsValid(heapoid) ? try_table_open(heapoid, lockmode) : NULL;
 	rel = try_relation_open(indexoid, lockmode);
 	if (rel == NULL)
 		ereport(ERROR,
@@ -213,27 +216,39 @@ nm_sql_btree_check(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/*
+ * Pass 1.  Beside writers the counters of entries and pages say little, as they
+ * follow the pages.  If they differ, the table's writers are kept out for
+ * another look, unless one is there: then it is left at that.
+ */
 static void
 check_structure(NmCheck *check)
 {
+	NmCheckWhen when = NM_CHECK_ANY_TIME;
 	char msg[512];
 	NmStatus st;
 
 	for (;;)
 	{
 		msg[0] = '\0';
-		st = nm_tree_check(check->tree, false, msg, sizeof(msg), tick, NULL);
-		if (st != NM_GONE)
+		st = nm_tree_check(check->tree, when, msg, sizeof(msg), tick, NULL);
+		if (st == NM_GONE)
+			reload(check);
+		else if (st == NM_STALE && when == NM_CHECK_ANY_TIME &&
+				 ConditionalLockRelation(check->heap, ShareLock))
+			when = NM_CHECK_NO_WRITERS;
+		else
 			break;
-		reload(check);
 	}
+	if (when == NM_CHECK_NO_WRITERS)
+		UnlockRelation(check->heap, ShareLock);
 	if (st == NM_CORRUPT)
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
 				 errmsg("index \"%s\" is damaged", RelationGetRelationName(check->index)),
 				 errdetail_internal("%s", msg),
 				 errhint("REINDEX makes a new one; please report how this came about.")));
-	if (st != NM_OK)
+	if (st != NM_OK && st != NM_STALE)
 		elog(ERROR, "unexpected status %d while checking index \"%s\"",
 			 (int) st, RelationGetRelationName(check->index));
 }

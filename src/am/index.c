@@ -178,8 +178,10 @@ index_open_slow(Relation index)
 
 	nm_require_preload("use this numa_btree index");
 	idx = nm_index_local(index, nm_meta_read(index));
-	nm_slot_attach(idx, index);
-	((NmCached *) index->rd_amcache)->idx = idx;
+	nm_slot_attach(idx, index, false);
+	/* that it has no slot is true now and may not be next time */
+	if (!nm_slot_is_none(idx->slot))
+		((NmCached *) index->rd_amcache)->idx = idx;
 	return idx;
 }
 

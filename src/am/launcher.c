@@ -57,6 +57,14 @@
 /* How often a scanner comes back to indexes whose load gave way to others. */
 #define MAX_PASSES 10
 
+typedef enum TryResult
+{
+	TRY_LOADED,
+	TRY_NOTHING, /* nothing to do, or an error, which has been reported */
+	TRY_LATER,	 /* somebody needs the table */
+	TRY_LOCKED	 /* somebody has it, for who knows how long */
+} TryResult;
+
 PGDLLEXPORT void nm_launcher_main(Datum arg);
 PGDLLEXPORT void nm_scanner_main(Datum arg);
 
@@ -65,7 +73,7 @@ static bool database_blocked(Oid db);
 static bool scan_database(Oid db, bool *no_worker);
 static List *list_indexes(MemoryContext cxt);
 static List *collect_wanted(List *todo, bool *all, bool *failed);
-static bool load_one(Oid indexoid);
+static TryResult load_one(Oid indexoid);
 static bool want_index(Oid indexoid);
 
 void
@@ -90,6 +98,22 @@ nm_loader_register_launcher(void)
  * ---------------------------------------------------------------------
  */
 
+/* This database has something to load.  Under NM_LOCK_REGISTRY. */
+static void
+want_database(Oid db)
+{
+	int i = 0;
+
+	while (i < nm_registry->nwanted && nm_registry->wanted[i] != db)
+		i++;
+	if (i < nm_registry->nwanted)
+		return;
+	if (nm_registry->nwanted < NM_MAX_WANTED)
+		nm_registry->wanted[nm_registry->nwanted++] = db;
+	else
+		nm_registry->wanted_all = true;
+}
+
 /*
  * This database has something to load.  Called at every planning that misses
  * an index, so at most once a second gets through.
@@ -105,17 +129,7 @@ nm_launcher_poke(void)
 	nm_registry->last_poke = now;
 	if (nm_registry->scanner_db != MyDatabaseId)
 	{
-		int i = 0;
-
-		while (i < nm_registry->nwanted && nm_registry->wanted[i] != MyDatabaseId)
-			i++;
-		if (i == nm_registry->nwanted)
-		{
-			if (nm_registry->nwanted < NM_MAX_WANTED)
-				nm_registry->wanted[nm_registry->nwanted++] = MyDatabaseId;
-			else
-				nm_registry->wanted_all = true;
-		}
+		want_database(MyDatabaseId);
 		if (nm_registry->launcher != NULL)
 			SetLatch(&nm_registry->launcher->procLatch);
 	}
@@ -498,23 +512,33 @@ want_index(Oid indexoid)
 	return want;
 }
 
-/* In a transaction of its own.  True if it was loaded. */
-static bool
+/*
+ * In a transaction of its own.  Locks are not waited for: all other indexes, of
+ * other databases too, would wait with this one.
+ */
+static TryResult
 load_one(Oid indexoid)
 {
 	Oid heapoid;
-	Relation heap;
+	Relation heap = NULL;
 	Relation index;
 	bool loaded = false;
+	bool locked = false;
 
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
 
 	heapoid = want_index(indexoid) ? IndexGetRelation(indexoid, true) : InvalidOid;
-	heap = OidIsValid(heapoid) ? try_relation_open(heapoid, AccessShareLock) : NULL;
+	if (OidIsValid(heapoid))
+	{
+		locked = !ConditionalLockRelationOid(heapoid, AccessShareLock) ||
+				 !ConditionalLockRelationOid(indexoid, AccessShareLock);
+		if (!locked)
+			heap = try_relation_open(heapoid, NoLock);
+	}
 	if (heap != NULL)
 	{
-		index = try_relation_open(indexoid, AccessShareLock);
+		index = try_relation_open(indexoid, NoLock);
 		if (index != NULL)
 		{
 			if (nm_is_numa_btree(index) && index->rd_index->indisvalid &&
@@ -531,15 +555,10 @@ load_one(Oid indexoid)
 
 	PopActiveSnapshot();
 	CommitTransactionCommand();
-	return loaded;
+	if (locked)
+		return TRY_LOCKED;
+	return loaded ? TRY_LOADED : TRY_NOTHING;
 }
-
-typedef enum TryResult
-{
-	TRY_LOADED,
-	TRY_NOTHING, /* nothing to do, or an error, which has been reported */
-	TRY_LATER	 /* somebody needs the table */
-} TryResult;
 
 /* Load one index; errors end here.  Leaves the process in context cxt. */
 static TryResult
@@ -550,8 +569,7 @@ try_to_load(Oid index, MemoryContext cxt)
 	MemoryContextSwitchTo(cxt);
 	PG_TRY();
 	{
-		if (load_one(index))
-			result = TRY_LOADED;
+		result = load_one(index);
 	}
 	PG_CATCH();
 	{
@@ -578,6 +596,7 @@ nm_scanner_main(Datum arg)
 	MemoryContext cxt;
 	List *todo;
 	bool mine;
+	bool left = false;
 	int nloaded = 0;
 
 	pqsignal(SIGTERM, die);
@@ -619,12 +638,23 @@ nm_scanner_main(Datum arg)
 				case TRY_LATER:
 					later = lappend_oid(later, lfirst_oid(lc));
 					break;
+				case TRY_LOCKED:
+					left = true;
+					break;
 				case TRY_NOTHING:
 					break;
 			}
 			pgstat_report_activity(STATE_IDLE, NULL);
 		}
 		todo = later;
+	}
+
+	/* the rest when the launcher looks next, or when a query asks for it */
+	if (left || todo != NIL)
+	{
+		LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_EXCLUSIVE);
+		want_database(db);
+		LWLockRelease(NmLock(NM_LOCK_REGISTRY));
 	}
 	if (nloaded > 0)
 		ereport(LOG,

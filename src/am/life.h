@@ -40,6 +40,7 @@ typedef struct NmRegistry
 	int nprocs;
 	int free_hint; /* where to look for a free slot first */
 	uint64 next_serial;
+	TimestampTz full_at;	   /* when there was no slot to be had; 0 = there may be one */
 	ConditionVariable flip_cv; /* a load has ended */
 
 	/* launcher.c; under NM_LOCK_REGISTRY */
@@ -61,7 +62,9 @@ extern void nm_slot_set_state(NmSlot *slot, NmState state);
 extern NmSlot *nm_slot_find(const NmTreeKey *key);
 extern NmSlot *nm_slot_first_by_oid(Oid db, Oid indexoid);
 extern NmSlot *nm_slot_next_by_oid(NmSlot *slot);
-extern void nm_slot_attach(NmIndex *idx, Relation index);
+extern void nm_slot_attach(NmIndex *idx, Relation index, bool must);
+extern bool nm_slot_is_none(const NmSlot *slot);
+extern bool nm_registry_full(void);
 extern void nm_slot_begin_build(NmIndex *idx);
 extern void nm_slot_detach_tree(NmSlot *slot);
 extern bool nm_slot_reap(NmSlot *slot);
@@ -169,7 +172,7 @@ extern void nm_delta_drain(NmLoad *load);
 typedef struct NmPendingDrop NmPendingDrop;
 extern NmPendingDrop *nm_pending_make(void);
 extern void nm_pending_drop_at_commit(NmPendingDrop *p, NmSlot *slot, uint64 serial);
-extern void nm_pending_drop_at_abort(NmPendingDrop *p, NmSlot *slot, uint64 serial);
+extern void nm_pending_drop_at_abort(NmPendingDrop *p, NmSlot *slot, uint64 serial, bool table_moved);
 
 /* ---- locktags.c ---- */
 extern void nm_lock_load_oid(Oid indexoid);

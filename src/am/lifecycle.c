@@ -23,6 +23,10 @@
 
 #include "am/life.h"
 
+#include "access/genam.h"
+#include "access/skey.h"
+#include "access/stratnum.h"
+#include "access/table.h"
 #include "access/tableam.h"
 #include "catalog/dependency.h"
 #include "catalog/objectaccess.h"
@@ -30,8 +34,12 @@
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "utils/fmgroids.h"
 #include "utils/inval.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
@@ -52,6 +60,7 @@ struct NmPendingDrop
 	bool at_commit;	   /* else at abort */
 	bool concurrently; /* DROP INDEX CONCURRENTLY: several transactions */
 	bool if_moved;	   /* altered: drop if the storage is no longer its */
+	bool table_moved;  /* the table has other storage until an abort */
 	bool due;		   /* the index is gone now */
 	Oid new_owner;	   /* index that took the storage over */
 };
@@ -88,8 +97,9 @@ nm_pending_drop_at_commit(NmPendingDrop *p, NmSlot *slot, uint64 serial)
 }
 
 void
-nm_pending_drop_at_abort(NmPendingDrop *p, NmSlot *slot, uint64 serial)
+nm_pending_drop_at_abort(NmPendingDrop *p, NmSlot *slot, uint64 serial, bool table_moved)
 {
+	p->table_moved = table_moved;
 	pending_push(p, slot, serial, false);
 }
 
@@ -122,7 +132,7 @@ nm_build_begin(Relation heap, Relation index)
 	idx = nm_index_local(index, identity);
 	undo = nm_pending_make();
 	nm_slot_begin_build(idx);
-	nm_pending_drop_at_abort(undo, idx->slot, idx->serial);
+	nm_pending_drop_at_abort(undo, idx->slot, idx->serial, false);
 
 	/* what the index had before goes when this transaction commits */
 	for (;;)
@@ -242,6 +252,82 @@ queue_if_moved(Oid indexoid)
 	}
 }
 
+/*
+ * Does this alteration of a table give it other storage?  To be asked when
+ * pg_class is updated and that is not visible yet.
+ */
+static bool
+table_moves(Oid tableoid)
+{
+	HeapTuple before = SearchSysCache1(RELOID, ObjectIdGetDatum(tableoid));
+	HeapTuple after;
+	Relation rel;
+	ScanKeyData key;
+	SysScanDesc scan;
+	bool moves;
+
+	if (!HeapTupleIsValid(before))
+		return false;
+	rel = table_open(RelationRelationId, AccessShareLock);
+	ScanKeyInit(&key, Anum_pg_class_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(tableoid));
+	scan = systable_beginscan(rel, ClassOidIndexId, true, SnapshotSelf, 1, &key);
+	after = systable_getnext(scan);
+	moves = HeapTupleIsValid(after) &&
+			((Form_pg_class) GETSTRUCT(after))->relfilenode !=
+				((Form_pg_class) GETSTRUCT(before))->relfilenode;
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	ReleaseSysCache(before);
+	return moves;
+}
+
+/*
+ * SET TABLESPACE of a table copies its file and leaves its indexes as they are.
+ * What this transaction then inserts lies in the new file alone.  If it aborts,
+ * those rows are not dead but gone, and entries would point to what comes there
+ * next.  (nbtree's do.)  So the trees go, too, and are loaded from the old file.
+ */
+static void
+queue_for_moved_table(Oid tableoid)
+{
+	Relation table = RelationIdGetRelation(tableoid);
+	List *indexes;
+	ListCell *lc;
+
+	if (!RelationIsValid(table))
+		return;
+	indexes = RelationGetIndexList(table);
+	RelationClose(table);
+
+	foreach (lc, indexes)
+	{
+		/* whatever storages it has had */
+		for (int skip = 0;; skip++)
+		{
+			NmPendingDrop *pending = nm_pending_make();
+			NmSlot *slot;
+			uint64 serial = 0;
+			int n = 0;
+
+			LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_SHARED);
+			slot = nm_slot_first_by_oid(MyDatabaseId, lfirst_oid(lc));
+			while (slot != NULL && n++ < skip)
+				slot = nm_slot_next_by_oid(slot);
+			if (slot != NULL)
+				serial = slot->serial;
+			LWLockRelease(NmLock(NM_LOCK_REGISTRY));
+			if (slot == NULL)
+			{
+				pfree(pending);
+				break;
+			}
+			nm_pending_drop_at_abort(pending, slot, serial, true);
+		}
+	}
+	list_free(indexes);
+}
+
 static void
 nm_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId, void *arg)
 {
@@ -253,7 +339,15 @@ nm_object_access(ObjectAccessType access, Oid classId, Oid objectId, int subId, 
 	if (access == OAT_DROP)
 		queue_drop(objectId, arg ? ((ObjectAccessDrop *) arg)->dropflags : 0);
 	else if (access == OAT_POST_ALTER)
-		queue_if_moved(objectId);
+	{
+		char kind = get_rel_relkind(objectId);
+
+		if (kind == RELKIND_INDEX)
+			queue_if_moved(objectId);
+		else if ((kind == RELKIND_RELATION || kind == RELKIND_MATVIEW) &&
+				 !(arg && ((ObjectAccessPostAlter *) arg)->is_internal) && table_moves(objectId))
+			queue_for_moved_table(objectId);
+	}
 }
 
 /*
@@ -383,6 +477,9 @@ nm_xact_callback(XactEvent event, void *arg)
 
 				if (p->at_commit && !p->if_moved)
 					nm_slot_set_pending(p->slot, p->serial, false);
+				/* however it ends, the tree is loaded from what is then the table's */
+				if (p->table_moved)
+					(void) nm_slot_drop(p->slot, p->serial);
 				pfree(p);
 			}
 			nm_unpin_all(0);

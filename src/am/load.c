@@ -149,9 +149,9 @@ load_or_wait(NmIndex *idx, Relation index, Relation heap, ItemPointer own_tid,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("cannot access temporary indexes of other sessions")));
 
-		if (idx->slot->serial != idx->serial)
+		if (idx->slot->serial != idx->serial || nm_slot_is_none(idx->slot))
 		{
-			nm_slot_attach(idx, index);
+			nm_slot_attach(idx, index, true);
 			continue;
 		}
 		slot = idx->slot;
@@ -484,7 +484,7 @@ nm_index_wait_flip(NmIndex *idx, Relation index)
 		pg_memory_barrier();
 		if (slot->serial != idx->serial)
 		{
-			nm_slot_attach(idx, index);
+			nm_slot_attach(idx, index, false);
 			continue;
 		}
 		if (pg_atomic_read_u32(&slot->state) != NM_STATE_LOADING)
@@ -521,7 +521,7 @@ nm_insert_wanted(NmIndex *idx, const NmItem *item, uint64 tid)
 		pg_read_barrier();
 		if (slot->serial != idx->serial)
 		{
-			nm_slot_attach(idx, NULL);
+			nm_slot_attach(idx, NULL, false);
 			continue;
 		}
 
@@ -568,7 +568,7 @@ nm_index_unload(NmIndex *idx, Relation index)
 	TimestampTz give_up;
 
 	if (idx->slot->serial != idx->serial)
-		nm_slot_attach(idx, index);
+		nm_slot_attach(idx, index, false);
 	slot = idx->slot;
 	if (nm_load_running_here(slot))
 		ereport(ERROR,

@@ -124,7 +124,7 @@ index_usable(IndexOptInfo *info, RelOptInfo *rel)
 	NmTreeKey key;
 	NmSlot *slot;
 	NmState state = NM_STATE_NOT_LOADED;
-	bool not_now = false; /* failed lately */
+	bool not_now = false; /* failed lately, or no slot to be had */
 	bool stay_out = false;
 	bool temp;
 	NmTreeShared tree;
@@ -153,6 +153,8 @@ index_usable(IndexOptInfo *info, RelOptInfo *rel)
 		not_now = nm_load_backing_off(slot);
 		stay_out = slot->stay_out;
 	}
+	else
+		not_now = nm_registry_full();
 	LWLockRelease(NmLock(NM_LOCK_REGISTRY));
 
 	/* no worker can load a temporary index, so its first scan must */

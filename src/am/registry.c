@@ -39,6 +39,11 @@ static Oid *blocked_dbs;
 static NmHeldUp *held_up;
 static NmSlot *slots;
 
+/* What an index has that is in no slot and gets none: not loaded, for ever. */
+static NmSlot no_slot;
+
+#define FULL_MS 60000
+
 /* Slots this process has pinned: they must be given back at any error. */
 #define MAX_PINNED 8
 static NmSlot *pinned[MAX_PINNED];
@@ -78,6 +83,21 @@ nm_registry_shmem_size(void)
 	return size;
 }
 
+static void
+slot_new(NmSlot *slot, NmState state)
+{
+	pg_atomic_init_u32(&slot->state, state);
+	pg_atomic_init_u32(&slot->pins, 0);
+	pg_atomic_init_u32(&slot->phase, NM_LOADING_COLLECT);
+	pg_atomic_init_u64(&slot->load_blocks_total, 0);
+	pg_atomic_init_u64(&slot->load_blocks_done, 0);
+	pg_atomic_init_u64(&slot->load_tuples, 0);
+	pg_atomic_init_u64(&slot->lookups, 0);
+	pg_atomic_init_u64(&slot->inserts, 0);
+	pg_atomic_init_u64(&slot->tuples_read, 0);
+	slot->next_by_key = slot->next_by_oid = -1;
+}
+
 void
 nm_registry_shmem_init(void *mem)
 {
@@ -99,24 +119,13 @@ nm_registry_shmem_init(void *mem)
 	nm_registry->nbuckets = n;
 	nm_registry->nprocs = nm_process_slots();
 	nm_registry->next_serial = 1;
+	nm_registry->full_at = 0;
 	ConditionVariableInit(&nm_registry->flip_cv);
 	for (int i = 0; i < n; i++)
 		buckets_key[i] = buckets_oid[i] = -1;
 	for (int i = 0; i < nm_max_trees; i++)
-	{
-		NmSlot *slot = &slots[i];
-
-		pg_atomic_init_u32(&slot->state, NM_STATE_FREE);
-		pg_atomic_init_u32(&slot->pins, 0);
-		pg_atomic_init_u32(&slot->phase, NM_LOADING_COLLECT);
-		pg_atomic_init_u64(&slot->load_blocks_total, 0);
-		pg_atomic_init_u64(&slot->load_blocks_done, 0);
-		pg_atomic_init_u64(&slot->load_tuples, 0);
-		pg_atomic_init_u64(&slot->lookups, 0);
-		pg_atomic_init_u64(&slot->inserts, 0);
-		pg_atomic_init_u64(&slot->tuples_read, 0);
-		slot->next_by_key = slot->next_by_oid = -1;
-	}
+		slot_new(&slots[i], NM_STATE_FREE);
+	slot_new(&no_slot, NM_STATE_NOT_LOADED);
 }
 
 /* Database whose loading a process forbids, by process slot. */
@@ -267,6 +276,26 @@ nm_slot_set_state(NmSlot *slot, NmState state)
 	pg_memory_barrier();
 	pg_atomic_write_u32(&slot->state, state);
 	pg_memory_barrier();
+	if (state == NM_STATE_FREE || state == NM_STATE_NOT_LOADED || state == NM_STATE_FAILED)
+		nm_registry->full_at = 0; /* somebody may have this slot */
+}
+
+/*
+ * Was there no slot to be had lately, and has none been given back since?  Under
+ * NM_LOCK_REGISTRY.  Nobody should ask for a load then, as it cannot be.
+ */
+bool
+nm_registry_full(void)
+{
+	return nm_registry->full_at != 0 &&
+		   !TimestampDifferenceExceeds(nm_registry->full_at, GetCurrentTimestamp(), FULL_MS);
+}
+
+/* Is this what nm_slot_attach() gives if there is no slot? */
+bool
+nm_slot_is_none(const NmSlot *slot)
+{
+	return slot == &no_slot;
 }
 
 /*
@@ -333,6 +362,8 @@ slot_take_free(void)
 	}
 	if (victim != NULL)
 		slot_kill(victim);
+	else
+		nm_registry->full_at = GetCurrentTimestamp();
 	return victim;
 }
 
@@ -392,8 +423,22 @@ storage_is_new(Relation index)
 #endif
 }
 
+/* Likewise that of its table (lifecycle.c, SET TABLESPACE). */
+static bool
+table_is_new(const NmIndex *idx)
+{
+	Relation table = RelationIdGetRelation(idx->heapoid);
+	bool is;
+
+	if (!RelationIsValid(table))
+		return false;
+	is = storage_is_new(table);
+	RelationClose(table);
+	return is;
+}
+
 static void
-report_full(const NmIndex *idx)
+report_full(void)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
@@ -402,18 +447,32 @@ report_full(const NmIndex *idx)
 			 errhint("Raise numa_migrate.max_trees and restart the server, or unload indexes with numa.btree_unload().")));
 }
 
+static void
+attach_none(NmIndex *idx)
+{
+	idx->slot = &no_slot;
+	idx->serial = no_slot.serial;
+	idx->load_count = 0;
+}
+
 /*
  * Find or make the slot for idx (key, identity etc. are set) and remember it
  * there.  A slot under this key with another identity belongs to a file that
  * is gone.  index may be NULL when the slot was lost under an index that is
  * open: then its predecessors have been looked at before.
+ *
+ * If all slots are in use, the index was not loaded when this was found out.
+ * For many that is all they want to know: without must, idx gets a slot of the
+ * process's own that says so, for this one operation.
  */
 void
-nm_slot_attach(NmIndex *idx, Relation index)
+nm_slot_attach(NmIndex *idx, Relation index, bool must)
 {
 	NmSlot *slot;
 	NmPendingDrop *undo = NULL;
 	bool stale;
+	bool full;
+	bool table_moved = false;
 
 	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_SHARED);
 	slot = nm_slot_find(&idx->key);
@@ -426,12 +485,20 @@ nm_slot_attach(NmIndex *idx, Relation index)
 		LWLockRelease(NmLock(NM_LOCK_REGISTRY));
 		return;
 	}
+	full = slot == NULL && nm_registry_full();
 	LWLockRelease(NmLock(NM_LOCK_REGISTRY));
+	if (full && !must)
+	{
+		attach_none(idx);
+		return;
+	}
 
 	/* not there, or not as it should be */
 	nm_registry_sweep(false);
 	nm_predicate_forget_leaves(idx);
-	if (index != NULL && storage_is_new(index))
+	if (index != NULL)
+		table_moved = !storage_is_new(index) && table_is_new(idx);
+	if (index != NULL && (storage_is_new(index) || table_moved))
 		undo = nm_pending_make();
 	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_EXCLUSIVE);
 	slot = nm_slot_find(&idx->key);
@@ -447,7 +514,12 @@ nm_slot_attach(NmIndex *idx, Relation index)
 		if (slot == NULL)
 		{
 			LWLockRelease(NmLock(NM_LOCK_REGISTRY));
-			report_full(idx);
+			if (must)
+				report_full();
+			if (undo != NULL)
+				pfree(undo);
+			attach_none(idx);
+			return;
 		}
 		/* an evicted slot is DROPPED but has nothing to reap */
 		slot_init(slot, idx, NM_STATE_NOT_LOADED);
@@ -467,7 +539,7 @@ nm_slot_attach(NmIndex *idx, Relation index)
 	idx->load_count = 0;
 	LWLockRelease(NmLock(NM_LOCK_REGISTRY));
 	if (undo != NULL)
-		nm_pending_drop_at_abort(undo, idx->slot, idx->serial);
+		nm_pending_drop_at_abort(undo, idx->slot, idx->serial, table_moved);
 
 	/*
 	 * Other storage of the same index is what it had before SET TABLESPACE:
@@ -528,7 +600,7 @@ nm_slot_begin_build(NmIndex *idx)
 	if (slot == NULL)
 	{
 		LWLockRelease(NmLock(NM_LOCK_REGISTRY));
-		report_full(idx);
+		report_full();
 	}
 	slot_init(slot, idx, NM_STATE_BUILDING);
 	idx->slot = slot;

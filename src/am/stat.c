@@ -44,7 +44,7 @@ open_own_index(Oid indexoid, Relation *heap, const char *what)
 	Relation index;
 	bool allowed;
 
-	*heap = OidIsValid(heapoid) ? table_open(heapoid, AccessShareLock) : NULL;
+	*heap = OidIsValid(heapoid) ? try_table_open(heapoid, AccessShareLock) : NULL;
 	index = try_relation_open(indexoid, AccessShareLock);
 	if (index == NULL)
 		ereport(ERROR,

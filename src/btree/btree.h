@@ -465,11 +465,25 @@ extern NmStatus nm_tree_stats(NmTree *tree, NmTreeStats *stats, void (*tick)(voi
 
 /*
  * Structural check: order inside and between pages, high keys, right links,
- * levels, parent and child bounds, logical ids, counters when quiet.  Runs
- * beside writers: judges validated copies only.  Returns NM_CORRUPT with a
- * sentence in msg.
+ * levels, parent and child bounds, TIDs, logical ids, and the counters of
+ * entries and pages.  Judges validated copies only, so it may run beside
+ * writers.  What may go on meanwhile:
+ *
+ * NM_CHECK_ANY_TIME	anything.  NM_STALE means that no fault was found, but the
+ *						counters differ, or too much changed to tell.
+ * NM_CHECK_NO_WRITERS	relocations and marks.  Counters that differ are a fault;
+ *						NM_STALE means that a level moved too fast to be judged.
+ * NM_CHECK_QUIET		nothing.
+ *
+ * Returns NM_CORRUPT with a sentence in msg.
  */
-extern NmStatus nm_tree_check(NmTree *tree, bool quiet, char *msg, size_t msglen,
+typedef enum NmCheckWhen
+{
+	NM_CHECK_ANY_TIME,
+	NM_CHECK_NO_WRITERS,
+	NM_CHECK_QUIET,
+} NmCheckWhen;
+extern NmStatus nm_tree_check(NmTree *tree, NmCheckWhen when, char *msg, size_t msglen,
 							  void (*tick)(void *), void *arg);
 
 /* True while this process holds any version lock; asserted false at errors. */

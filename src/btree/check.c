@@ -4,8 +4,9 @@
  *	  Structural check of a tree, beside writers or when quiet.
  *
  * Each page is judged from a validated private copy.  What relates two pages
- * is judged only if neither changed between the two copies, except when the
- * caller says that the tree is quiet: then every difference is a fault.
+ * is judged only if neither changed between the two copies.  The counters are
+ * changed after the pages, so they are judged only if the caller keeps writers
+ * out; who does not, hears whether they differ.
  *
  * IDENTIFICATION
  *	  src/btree/check.c
@@ -21,13 +22,23 @@
 typedef struct NmChecker
 {
 	NmTree *tree;
-	bool quiet;
 	char *msg;
 	size_t msglen;
 	void (*tick)(void *);
 	void *arg;
 	int64_t entries,
-		pages[2]; /* leaves, inner */
+		leaves,
+		inner,
+		overflow;
+
+	/*
+	 * Of the inner page judged last: the right link of its last child, which
+	 * its right sibling's first child must be, and where that was read.
+	 */
+	bool has_seam;
+	NmPageNo seam_to,
+		seam_child;
+	uint64_t seam_version;
 } NmChecker;
 
 static NmStatus fault(NmChecker *ck, NmPageNo no, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -120,15 +131,6 @@ check_runs(NmChecker *ck, const NmPage *p)
 			return fault(ck, p->page, "keys of runs %d and %d are not in order", r - 1, r);
 		prev = v.ends[r];
 	}
-	for (int i = 0; i < v.n; i++)
-	{
-		uint64_t raw = nm_run_raw(&v, i);
-
-		if (raw > NM_TID_MAX || (raw & (NM_KILLED_BIT - 1)) == 0)
-			return fault(ck, p->page, "entry %d has TID %llx", i, (unsigned long long) raw);
-		if ((raw & NM_KILLED_BIT) && (p->flags & NM_PF_KILLED) == 0)
-			return fault(ck, p->page, "entry %d is killed, the page says none is", i);
-	}
 	return NM_OK;
 }
 
@@ -144,6 +146,9 @@ check_page(NmChecker *ck, const NmPage *p, uint64_t version)
 
 	if (p->n > nm_page_n(p))
 		return fault(ck, p->page, "%u entries, more than a page can hold", p->n);
+	if (p->level == 0 &&
+		((uint32_t) p->lid == 0 || p->lid >= __atomic_load_n(&ck->tree->shared->next_lid, __ATOMIC_RELAXED)))
+		return fault(ck, p->page, "logical id %llx was never given", (unsigned long long) p->lid);
 	if (p->level > 0 && p->n == 0)
 		return fault(ck, p->page, "inner page without a child");
 	if (p->flags & NM_PF_RUNS)
@@ -184,6 +189,10 @@ check_page(NmChecker *ck, const NmPage *p, uint64_t version)
 		st = get_entry(ck, p, version, i, &b);
 		if (st != NM_OK)
 			return st;
+		if (p->level == 0 && (b.tid > NM_TID_MAX || (b.tid & (NM_KILLED_BIT - 1)) == 0))
+			return fault(ck, p->page, "entry %d has TID %llx", i, (unsigned long long) b.tid);
+		if (p->level == 0 && (p->flags & NM_PF_KILLED) == 0 && nm_entry_killed(p, i))
+			return fault(ck, p->page, "entry %d is killed, the page says none is", i);
 		if (has_prev)
 		{
 			if (compare_full(ck, &a, &b) >= 0)
@@ -210,7 +219,8 @@ changed(NmChecker *ck, const NmPage *copy, uint64_t version)
 /*
  * Children of an inner page: right level; each one's high key is the next
  * separator, or, after splits that are not linked yet, its right siblings lead
- * there; each one's first entry is not below its separator.
+ * there; each one's first entry is not below its separator.  Below the
+ * rightmost page of a level lies the rightmost one of the next.
  */
 static NmStatus
 check_children(NmChecker *ck, const NmPage *p, uint64_t version)
@@ -256,6 +266,12 @@ check_children(NmChecker *ck, const NmPage *p, uint64_t version)
 				}
 			}
 		}
+		if (!has_next && (child.flags & (NM_PF_HIGH | NM_PF_PENDING)) == NM_PF_HIGH)
+		{
+			if (changed(ck, p, version) || changed(ck, &child, child_v))
+				return NM_STALE;
+			return fault(ck, no, "high key, but the parent's range is open");
+		}
 		if (has_next && (child.flags & NM_PF_PENDING) == 0)
 		{
 			st = get_entry(ck, p, version, i + 1 < p->n ? i + 1 : -1, &next);
@@ -280,8 +296,40 @@ check_children(NmChecker *ck, const NmPage *p, uint64_t version)
 				return fault(ck, no, "right link is not the parent's next child");
 			}
 		}
+		if (i + 1 == p->n)
+		{
+			ck->has_seam = has_next && (child.flags & NM_PF_PENDING) == 0;
+			ck->seam_to = child.right;
+			ck->seam_child = no;
+			ck->seam_version = child_v;
+		}
 	}
 	return NM_OK;
+}
+
+/* Two neighbours of an inner level: the children's links lead from one's last to the other's first. */
+static NmStatus
+check_seam(NmChecker *ck, const NmPage *p, uint64_t version)
+{
+	if (!ck->has_seam || nm_entry_child(p, 0) == ck->seam_to)
+		return NM_OK;
+	if (changed(ck, p, version) ||
+		!nm_page_validate(nm_page(ck->tree, ck->seam_child), ck->seam_version))
+		return NM_STALE;
+	return fault(ck, ck->seam_child, "right link is not the first child of the parent's right sibling");
+}
+
+/* Pages that hold keys of this one. */
+static int
+overflow_pages(const NmPage *p)
+{
+	int n = 0;
+
+	if (p->flags & NM_PF_GENERAL)
+		for (int i = -1; i < p->n; i++)
+			if (!(i == 0 && p->level > 0) && nm_entry_overflow(p, i) != NM_NO_PAGE)
+				n++;
+	return n;
 }
 
 static NmStatus
@@ -297,6 +345,7 @@ check_level(NmChecker *ck, int level)
 
 	if (st != NM_OK)
 		return st;
+	ck->has_seam = false;
 	for (;;)
 	{
 		uint64_t version;
@@ -307,7 +356,13 @@ check_level(NmChecker *ck, int level)
 			return st;
 		st = check_page(ck, &page, version);
 		if (st == NM_OK && level > 0)
+		{
+			/* a neighbour that has changed is for the level's next try */
+			st = check_seam(ck, &page, version);
+			if (st != NM_OK)
+				return st;
 			st = check_children(ck, &page, version);
+		}
 		if (st == NM_STALE && ++retries < 1000)
 			continue; /* this page again */
 		if (st != NM_OK)
@@ -322,9 +377,14 @@ check_level(NmChecker *ck, int level)
 			if (compare_full(ck, &key, &prev_high) < 0)
 				return fault(ck, no, "first entry is below the left sibling's high key");
 		}
-		ck->pages[level > 0]++;
+		ck->overflow += overflow_pages(&page);
 		if (level == 0)
+		{
+			ck->leaves++;
 			ck->entries += page.n;
+		}
+		else
+			ck->inner++;
 		if (ck->tick)
 			ck->tick(ck->arg);
 		if ((page.flags & NM_PF_HIGH) == 0)
@@ -337,13 +397,30 @@ check_level(NmChecker *ck, int level)
 	}
 }
 
+/* Do the counters say what was found? */
+static NmStatus
+check_counters(NmChecker *ck, NmPageNo root)
+{
+	NmTreeShared *s = ck->tree->shared;
+
+	if (s->nentries != ck->entries)
+		return fault(ck, root, "%lld entries, accounts say %lld",
+					 (long long) ck->entries, (long long) s->nentries);
+	if (s->nleaves != ck->leaves || s->ninner != ck->inner || s->noverflow != ck->overflow)
+		return fault(ck, root, "%lld leaves, %lld inner and %lld overflow pages, accounts say %lld, %lld and %lld",
+					 (long long) ck->leaves, (long long) ck->inner, (long long) ck->overflow,
+					 (long long) s->nleaves, (long long) s->ninner, (long long) s->noverflow);
+	return NM_OK;
+}
+
 NmStatus
-nm_tree_check(NmTree *tree, bool quiet, char *msg, size_t msglen,
+nm_tree_check(NmTree *tree, NmCheckWhen when, char *msg, size_t msglen,
 			  void (*tick)(void *), void *arg)
 {
-	NmChecker ck = {.tree = tree, .quiet = quiet, .msg = msg, .msglen = msglen, .tick = tick, .arg = arg};
+	NmChecker ck = {.tree = tree, .msg = msg, .msglen = msglen, .tick = tick, .arg = arg};
 	uint64_t word = nm_root_word(tree);
 	NmStatus st = NM_OK;
+	bool busy = false;
 
 	if (msglen > 0)
 		msg[0] = '\0';
@@ -362,26 +439,16 @@ nm_tree_check(NmTree *tree, bool quiet, char *msg, size_t msglen,
 		}
 		if (st == NM_STALE)
 		{
-			if (quiet)
+			if (when == NM_CHECK_QUIET)
 				return fault(&ck, nm_root_page(word), "level %d changes although nobody writes", level);
-			st = NM_OK; /* too busy a level to be judged as a whole */
-			ck = before;
-			ck.quiet = false;
+			ck = before; /* too busy a level to be judged as a whole */
+			busy = true;
 		}
-		if (st != NM_OK)
+		else if (st != NM_OK)
 			return st;
 	}
-	if (ck.quiet)
-	{
-		NmTreeShared *s = tree->shared;
-
-		if (s->nentries != ck.entries)
-			return fault(&ck, nm_root_page(word), "%lld entries, accounts say %lld",
-						 (long long) ck.entries, (long long) s->nentries);
-		if (s->nleaves != ck.pages[0] || s->ninner != ck.pages[1])
-			return fault(&ck, nm_root_page(word), "%lld leaves and %lld inner pages, accounts say %lld and %lld",
-						 (long long) ck.pages[0], (long long) ck.pages[1],
-						 (long long) s->nleaves, (long long) s->ninner);
-	}
-	return NM_OK;
+	if (busy)
+		return NM_STALE;
+	st = check_counters(&ck, nm_root_page(word));
+	return st == NM_CORRUPT && when == NM_CHECK_ANY_TIME ? NM_STALE : st;
 }

@@ -67,7 +67,7 @@ report_size(const char *what, NmTree *tree, uint64_t n)
 	NmTreeStats stats;
 	char msg[256];
 
-	check(nm_tree_check(tree, true, msg, sizeof(msg), NULL, NULL) == NM_OK, msg);
+	check(nm_tree_check(tree, NM_CHECK_QUIET, msg, sizeof(msg), NULL, NULL) == NM_OK, msg);
 	nm_tree_stats(tree, &stats, NULL, NULL);
 	printf("%-28s %10.2f (%lld leaves, %lld inner, height %d)\n", what,
 		   (double) (stats.leaves + stats.inner) * NM_PAGE_SIZE / (double) n,

@@ -580,7 +580,7 @@ test_gone(NmLayout layout)
 	if (nm_scan_next(&scan, &b2) != NM_GONE || nm_batch_unremoved(old, &b) || nm_tree_kill(old, &b, &idx, 1) != 0 ||
 		nm_tree_first_leaf(old, &place, &lid) != NM_GONE || nm_tree_vacuum(old, &vac) != NM_GONE ||
 		nm_tree_relocate(old, &job) != NM_GONE || nm_tree_stats(old, &stats, NULL, NULL) != NM_GONE ||
-		nm_tree_check(old, true, msg, sizeof(msg), NULL, NULL) != NM_GONE)
+		nm_tree_check(old, NM_CHECK_QUIET, msg, sizeof(msg), NULL, NULL) != NM_GONE)
 		fault("an operation does not say that the tree is gone");
 	nm_tree_free_pages(pool, u->layout, root);
 	if (nm_scan_next(&scan, &b2) != NM_GONE || nm_batch_unremoved(old, &b) || nm_tree_kill(old, &b, &idx, 1) != 0)

@@ -394,7 +394,7 @@ test_locks(const char *name, Universe *u, bool errors)
 	}
 	for (int i = 0; i < NTHREADS; i++)
 		pthread_join(th[i], NULL);
-	if (nm_tree_check(tree, true, msg, sizeof(msg), NULL, NULL) != NM_OK)
+	if (nm_tree_check(tree, NM_CHECK_QUIET, msg, sizeof(msg), NULL, NULL) != NM_OK)
 		fault("check: %s", msg);
 	ok(everything_happened(&locks), "%s: everything happened", name);
 	ok(faults() == 0,
@@ -515,7 +515,7 @@ test_window(const char *name, Universe *u)
 		if (nm_tree_first_leaf(tree, &at, &lid) != NM_OK || lid != win.lid[k] || tree->leaf_origin != 0)
 			fault("place %d: leaf %llu, origin %llu in the end", k, (unsigned long long) lid, (unsigned long long) tree->leaf_origin);
 	}
-	if (nm_tree_check(tree, true, msg, sizeof(msg), NULL, NULL) != NM_OK)
+	if (nm_tree_check(tree, NM_CHECK_QUIET, msg, sizeof(msg), NULL, NULL) != NM_OK)
 		fault("check: %s", msg);
 	splits = (uint64_t) (shared->nleaves - 1) + shared->deletes; /* of leaves */
 	ok(faults() == 0 && win.windows == splits + shared->deletes && shared->deletes > 0 && (runs > 0) == u->merge,

@@ -1113,7 +1113,7 @@ test_checker(Universe *u, const char *name)
 			if (damage(p, how))
 			{
 				done++;
-				if (nm_tree_check(t.tree, true, msg, sizeof(msg), NULL, NULL) != NM_CORRUPT)
+				if (nm_tree_check(t.tree, NM_CHECK_QUIET, msg, sizeof(msg), NULL, NULL) != NM_CORRUPT)
 					fault("damage %d is not found", how);
 			}
 			memcpy(p, &keep, sizeof(keep));

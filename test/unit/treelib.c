@@ -538,7 +538,7 @@ verify_tree(NmTree *tree, Model *m, const char *when)
 {
 	char msg[512] = "";
 	NmTreeStats stats;
-	NmStatus st = nm_tree_check(tree, true, msg, sizeof(msg), NULL, NULL);
+	NmStatus st = nm_tree_check(tree, NM_CHECK_QUIET, msg, sizeof(msg), NULL, NULL);
 	int live = model_live(m);
 
 	if (st != NM_OK)
