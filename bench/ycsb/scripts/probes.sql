@@ -1,6 +1,6 @@
 -- Tables and functions of bench/ycsb/probes. The runner puts in :key_type (of
 -- columns), :plain_type (without collation), :key_of (a query over n), :rows,
--- :lookups and :newcomers.
+-- :lookups, :singles (newcomers inserted one by one) and :newcomers (all of them).
 -- Every function does n operations on `probe`, whose one index is the subject.
 
 CREATE FUNCTION probe_key(n bigint) RETURNS :plain_type LANGUAGE sql IMMUTABLE AS :'key_of';
@@ -67,7 +67,7 @@ BEGIN
   RETURN found_rows;
 END $$;
 
--- One row per statement. The first half of the newcomers.
+-- One row per statement. The first of the newcomers.
 CREATE FUNCTION single_insert(n int) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE k record;
 BEGIN
@@ -77,12 +77,12 @@ BEGIN
   RETURN n;
 END $$;
 
--- All in one statement. The second half.
+-- All in one statement. The rest of them.
 CREATE FUNCTION bulk_insert(n int) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE c bigint;
 BEGIN
   INSERT INTO probe SELECT id, 'newcomer' FROM newcomer
-    WHERE i > (SELECT max(i) / 2 FROM newcomer) AND i <= (SELECT max(i) / 2 FROM newcomer) + n;
+    WHERE i > :singles AND i <= :singles + n;
   GET DIAGNOSTICS c = ROW_COUNT;
   RETURN c;
 END $$;
