@@ -61,7 +61,7 @@ def set_up(server, args):
 
 def clean_up(server):
     drop = ["DROP FUNCTION IF EXISTS %s(int);" % function for function in list(READS) + list(WRITES)]
-    drop += ["DROP FUNCTION IF EXISTS probe_key(bigint);", "DROP TABLE IF EXISTS probe, lookup, newcomer, probe_part;"]
+    drop += ["DROP FUNCTION IF EXISTS probe_key(bigint);", "DROP TABLE IF EXISTS probe, lookup, list, newcomer, probe_part;"]
     server.sql("SET client_min_messages = warning;\n" + "\n".join(drop))
 
 
