@@ -25,6 +25,7 @@ READS = {
     "nested_loop": "nested-loop index-only probe",
     "point_select": "point SELECT in a PL/pgSQL loop",
     "in_list": "value of an IN (1000 values)",
+    "in_list_only": "value of an index-only IN (1000 values)",
     "range_100": "row of an index-only range of 100",
 }
 WRITES = {
@@ -34,6 +35,11 @@ WRITES = {
 NAMES = dict(READS, **WRITES, create_index="row of CREATE INDEX")
 # Rows of a range cost so little that it takes more of them to be measurable.
 TIMES = {"range_100": 10}
+
+
+def wanted(names, args):
+    """Those of these operations that are to be measured."""
+    return [name for name in names if name in args.only]
 
 
 def how_many(name, args):
@@ -115,15 +121,15 @@ def measure(server, method, args):
     """{operation: (milliseconds, CPU milliseconds, answer)} with a fresh index of
     this method; only what writes, if there is none."""
     took = build(server, method, args)
-    found = {"create_index": took + ("",)} if took else {}
+    found = {"create_index": took + ("",)} if took and wanted(["create_index"], args) else {}
     script = ""
-    for name in READS if method else ():
+    for name in wanted(READS, args) if method else ():
         # Once beforehand: caches and plans, which a session pays for once.
         script += "\\o /dev/null\nSELECT %s(1000);\n\\o\n" % name
         script += timed(name, "SELECT %s(%d) AS answer \\gset" % (name, how_many(name, args)), args.charged)
-    for name in WRITES:
+    for name in wanted(WRITES, args):
         script += timed(name, "SELECT %s(%d) AS answer \\gset" % (name, how_many(name, args)), args.charged)
-    for name, ms, cpu, answer in server.sql(script):
+    for name, ms, cpu, answer in server.sql(script) if script else ():
         found[name] = (float(ms), float(cpu), answer)
     return found
 
@@ -157,7 +163,7 @@ def instructions(server, scratch, method, args):
     found = {}
     server.halt()
     try:
-        for name in list(READS if method else ()) + list(WRITES):
+        for name in wanted(READS, args) * bool(method) + wanted(WRITES, args):
             warm = "SELECT count(pad) FROM probe"
             if method:
                 warm = "SELECT %s(%d)" % (name if name in READS else "nested_loop", many)
@@ -166,7 +172,7 @@ def instructions(server, scratch, method, args):
                 for operations in (few, many)
             ]
             found[name] = (counted[1] - counted[0]) / (many - few)
-        if method:
+        if method and wanted(["create_index"], args):
             warm = "SELECT count(*) FROM probe_part\n"
             statement = create(method, not args.non_unique, "probe_part").rstrip(";")
             without = count(server, scratch, warm)

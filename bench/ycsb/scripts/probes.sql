@@ -58,6 +58,19 @@ BEGIN
   RETURN found_rows;
 END $$;
 
+-- The same out of the index alone.
+CREATE FUNCTION in_list_only(n int) RETURNS bigint LANGUAGE plpgsql
+  SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+DECLARE k record; found_rows bigint := 0; c bigint;
+BEGIN
+  FOR k IN SELECT keys FROM list WHERE i < n / 1000 LOOP
+    SELECT count(id) INTO c FROM probe WHERE id = ANY (k.keys);
+    found_rows := found_rows + c;
+  END LOOP;
+  RETURN found_rows;
+END $$;
+
 -- 100 rows from a start key on, out of the index alone; n / 100 times.
 CREATE FUNCTION range_100(n int) RETURNS bigint LANGUAGE plpgsql
   SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
