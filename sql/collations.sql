@@ -52,6 +52,24 @@ CREATE TABLE ndu (t text COLLATE ci);
 CREATE UNIQUE INDEX ndu_t ON ndu USING numa_btree (t);
 INSERT INTO ndu VALUES ('One'), ('two');
 SELECT * FROM nm_test.err($$INSERT INTO ndu VALUES ('ONE')$$);
+-- Building a unique index: other bytes may be equal there, and only there.
+CREATE TABLE u (t text, k int);
+INSERT INTO u VALUES ('One', 1), ('two', 2), ('ONE', 3);
+CREATE UNIQUE INDEX u_det ON u USING numa_btree (t COLLATE "en-x-icu");
+SELECT * FROM nm_test.err('CREATE UNIQUE INDEX ON u USING numa_btree (t COLLATE ci)');
+SELECT * FROM nm_test.err($$INSERT INTO u VALUES ('two', 4)$$);
+DROP INDEX u_det;
+INSERT INTO u VALUES ('two', 4);
+SELECT * FROM nm_test.err('CREATE UNIQUE INDEX ON u USING numa_btree (t COLLATE "en-x-icu")');
+CREATE UNIQUE INDEX ON u USING numa_btree (t COLLATE "en-x-icu" DESC, k);
+-- Strings with all kinds of headers, compressed ones too, and bounds that no index could hold.
+CREATE TABLE long (t text COLLATE "en-x-icu");
+INSERT INTO long SELECT repeat(x, n) || g FROM unnest('{a,B,é-}'::text[]) x, unnest('{1,60,130,1200,3000}'::int[]) n, generate_series(1, 3) g;
+CREATE INDEX long_t ON long USING numa_btree (t);
+SELECT b, nm_test.compare('SELECT t FROM long WHERE t > ' || b || ' ORDER BY t') FROM unnest(ARRAY[$$'a'$$, $$repeat('a', 60)$$, $$repeat('B', 130) || '2'$$,
+	$$repeat('é-', 1200) || '1'$$, $$repeat('a', 100000)$$]) b;
+SELECT nm_test.compare($$SELECT t FROM long WHERE t = repeat('é-', 3000) || '2'$$);
+INSERT INTO long SELECT t || '!' FROM long;
 SELECT * FROM nm_test.check_all();
 
 SET client_min_messages = warning;

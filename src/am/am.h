@@ -178,6 +178,7 @@ typedef struct NmKeyDesc
 	int16 indoption[INDEX_MAX_KEYS];
 	Oid collation[INDEX_MAX_KEYS];
 	FmgrInfo order[INDEX_MAX_KEYS];
+	struct SortSupportData *text[INDEX_MAX_KEYS]; /* how bttextcmp's collation compares; see keys.c */
 	NmColumnOrder column[INDEX_MAX_KEYS];
 	NmFixedKind kind[INDEX_MAX_KEYS]; /* with NM_ORDER_INTEGER */
 
@@ -328,6 +329,8 @@ extern int nm_compare_tuples(const NmKeyDesc *desc, IndexTuple a, IndexTuple b,
 extern int nm_fixed_width(NmFixedKind kind);
 /* Built-in order function of an integer-like type, or NM_FIXED_NONE. */
 extern NmFixedKind nm_fixed_kind_of_proc(Oid proc);
+/* A string short enough to be in an index, neither compressed nor elsewhere? */
+extern bool nm_plain_text(Datum v);
 /* Raw order of two non-null column values, before DESC. */
 extern int nm_compare_column(const NmKeyDesc *desc, int attno, Datum a, Datum b);
 /* A non-null value of a fixed kind as the integer that orders it, and back. */
@@ -445,6 +448,11 @@ extern uint64 nm_key_word(const NmKeyDesc *desc, const char *p, int len, int wor
  * telling without the whole tuple.
  */
 extern bool nm_image_tail(const NmKeyDesc *desc, const NmItem *item, NmTail *tail);
+/*
+ * The first column as it lies in an image, if it is of variable length, not NULL
+ * and all there; false if there is no telling without the whole tuple.
+ */
+extern bool nm_image_first(const NmKeyDesc *desc, const NmItem *item, Datum *value);
 extern bool nm_value_tail(const NmKeyDesc *desc, Datum value, NmTail *tail);
 
 /* Order of two first columns with the same head, DESC not applied. */

@@ -602,6 +602,23 @@ nm_image_tail(const NmKeyDesc *desc, const NmItem *item, NmTail *tail)
 }
 
 bool
+nm_image_first(const NmKeyDesc *desc, const NmItem *item, Datum *value)
+{
+	const char *data = item->data;
+
+	if (TupleDescAttr(desc->tupdesc, 0)->attlen != -1 ||
+		(item->tag & (NM_TAG_NULLS | NM_TAG_FOLDED)) || item->len == 0)
+		return false;
+	/* zeros at the end may have been left out */
+	if (!VARATT_IS_1B(data) && item->len < VARHDRSZ)
+		return false;
+	if (VARATT_IS_1B_E(data) || VARSIZE_ANY(data) > item->len)
+		return false;
+	*value = PointerGetDatum(data);
+	return true;
+}
+
+bool
 nm_value_tail(const NmKeyDesc *desc, Datum value, NmTail *tail)
 {
 	const char *v = DatumGetPointer(value);

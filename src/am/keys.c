@@ -24,12 +24,14 @@
 
 #include "access/transam.h"
 #include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
 #include "utils/pg_locale.h"
 #include "utils/sortsupport.h"
+#include "utils/varlena.h"
 
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
@@ -42,6 +44,7 @@ static NmColumnOrder column_order(Oid proc, Oid collation, Form_pg_attribute att
 static int compare_bytes(const char *a, int alen, const char *b, int blen);
 static int compare_varlena(Datum a, Datum b, bool blanks);
 static int compare_float(double a, double b);
+static int compare_text(const NmKeyDesc *desc, int i, Datum a, Datum b);
 
 /*
  * The built-in order functions whose order is that of a machine integer.  The
@@ -305,6 +308,44 @@ compare_float(double a, double b)
 	return (a > b) - (a < b);
 }
 
+bool
+nm_plain_text(Datum v)
+{
+	const char *p = DatumGetPointer(v);
+
+	return VARATT_IS_1B(p) ? !VARATT_IS_1B_E(p)
+						   : VARATT_IS_4B_U(p) && VARSIZE(p) <= NM_MAX_KEY_SIZE;
+}
+
+/*
+ * bttextcmp with a collation of its own, by what sorting uses in its place: the
+ * same order, but the collation is looked up once, not for every comparison.
+ * It keeps copies of the strings compared last, so long ones are not for it.
+ */
+static int
+compare_text(const NmKeyDesc *desc, int i, Datum a, Datum b)
+{
+	SortSupport support = desc->text[i];
+	int r;
+
+	if (unlikely(support == NULL))
+	{
+		MemoryContext old = MemoryContextSwitchTo(desc->cxt);
+
+		/* not at the index's opening: a collation that is not there raises here */
+		support = palloc0(sizeof(SortSupportData));
+		support->ssup_cxt = desc->cxt;
+		support->ssup_collation = desc->collation[i];
+		varstr_sortsupport(support, TEXTOID, desc->collation[i]);
+		MemoryContextSwitchTo(old);
+	}
+	/* should it raise, another one is made: sorts do not go on after an error */
+	((NmKeyDesc *) desc)->text[i] = NULL;
+	r = support->comparator(a, b, support);
+	((NmKeyDesc *) desc)->text[i] = support;
+	return r;
+}
+
 /*
  * Order of two non-null values of a key column as its operator class sees it,
  * DESC not applied.
@@ -337,6 +378,8 @@ nm_compare_column(const NmKeyDesc *desc, int attno, Datum a, Datum b)
 			return memcmp(DatumGetPointer(a), DatumGetPointer(b),
 						  TupleDescAttr(desc->tupdesc, i)->attlen);
 		case NM_ORDER_CALL:
+			if (desc->order[i].fn_oid == F_BTTEXTCMP && nm_plain_text(a) && nm_plain_text(b))
+				return compare_text(desc, i, a, b);
 			break;
 	}
 	return DatumGetInt32(FunctionCall2Coll((FmgrInfo *) &desc->order[i],
@@ -415,6 +458,22 @@ nm_compare_items(void *arg, const NmItem *a, const NmItem *b)
 		}
 		if (from >= desc->nkeys)
 			return 0;
+	}
+	if (from == 0 && desc->column[0] == NM_ORDER_CALL)
+	{
+		Datum va;
+		Datum vb;
+
+		if (nm_image_first(desc, a, &va) && nm_image_first(desc, b, &vb))
+		{
+			int r = nm_compare_column(desc, 1, va, vb);
+
+			if (r != 0)
+				return (desc->indoption[0] & INDOPTION_DESC) ? (r < 0 ? 1 : -1) : r;
+			if (desc->nkeys == 1)
+				return 0;
+			from = 1;
+		}
 	}
 	return compare_tuples(desc, from, nm_item_tuple(desc, a, &abuf), nm_item_tuple(desc, b, &bbuf), NULL);
 }

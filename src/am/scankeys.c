@@ -708,6 +708,22 @@ compare_bound(void *arg, const NmItem *item)
 			from = 1;
 		}
 	}
+	if (from == 0 && desc->layout == NM_LAYOUT_GENERAL && desc->column[0] == NM_ORDER_CALL &&
+		keys->ncols > 0 && !keys->cols[0].isnull)
+	{
+		Datum first;
+
+		if (nm_image_first(desc, item, &first))
+		{
+			int r = compare_argument(desc, keys->cols[0].key, first, keys->cols[0].value);
+
+			if (r != 0)
+				return desc->desc_first ? (r < 0 ? 1 : -1) : r;
+			if (keys->ncols == 1)
+				return 0;
+			from = 1;
+		}
+	}
 	if (desc->layout == NM_LAYOUT_GENERAL)
 		itup = nm_item_tuple(desc, item, &buffer);
 

@@ -26,8 +26,14 @@
 #include "commands/progress.h"
 #include "pgstat.h"
 #include "storage/ipc.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
 
 NmSpool *
 nm_spool_begin(NmIndex *idx, Relation heap, Relation index, bool unique_check, int workmem)
@@ -47,6 +53,8 @@ nm_spool_begin(NmIndex *idx, Relation heap, Relation index, bool unique_check, i
 	spool->fixed = idx->desc.layout == NM_LAYOUT_FIXED;
 	spool->unique_check = unique_check;
 	spool->nulls_distinct = !index->rd_index->indnullsnotdistinct;
+	spool->equal_is_same = idx->desc.order[0].fn_oid == F_BTTEXTCMP &&
+						   get_collation_isdeterministic(idx->desc.collation[0]);
 	spool->workmem = (Size) workmem * 1024;
 	spool->cxt = cxt;
 	if (spool->fixed)
@@ -115,11 +123,28 @@ nm_spool_add(NmSpool *spool, Datum *values, bool *isnull, ItemPointer tid, bool 
 		nm_spool_general_add(spool, values, isnull, tid, what);
 }
 
+/*
+ * Neighbours are seldom equal, and where equal means the same bytes there is no
+ * need to ask a collation, whose comparison is the dearest part of a row.
+ */
 static bool
 items_equal(NmSpool *spool, const NmItem *a, const NmItem *b)
 {
+	Datum da;
+	Datum db;
+
 	if (spool->fixed)
 		return a->isnull == b->isnull && (a->isnull || a->key == b->key);
+	if (spool->equal_is_same && nm_image_first(&spool->idx->desc, a, &da) &&
+		nm_image_first(&spool->idx->desc, b, &db) && nm_plain_text(da) && nm_plain_text(db))
+	{
+		const char *va = DatumGetPointer(da);
+		const char *vb = DatumGetPointer(db);
+
+		if (VARSIZE_ANY_EXHDR(va) != VARSIZE_ANY_EXHDR(vb) ||
+			memcmp(VARDATA_ANY(va), VARDATA_ANY(vb), VARSIZE_ANY_EXHDR(va)) != 0)
+			return false;
+	}
 	return a->head == b->head && nm_compare_items(&spool->idx->desc, a, b) == 0;
 }
 

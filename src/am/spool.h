@@ -80,6 +80,7 @@ struct NmSpool
 	bool fixed; /* layout */
 	bool unique_check;
 	bool nulls_distinct;
+	bool equal_is_same; /* keys of other bytes are not equal, if plain strings */
 	bool progress;
 	int64 nadded;  /* rows */
 	int64 nloaded; /* of them handed to the tree so far */

@@ -17,7 +17,6 @@
 
 #include "am/spool.h"
 
-#include "lib/binaryheap.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
@@ -186,17 +185,73 @@ have_record(const NmSpool *spool, NmRun *run)
 		   have_bytes(run, record_size(spool, current_record(run)));
 }
 
-static int
-compare_runs(Datum a, Datum b, void *arg)
+/*
+ * A tournament of runs.  Runs are the leaves of a tree whose inner nodes, 1 to
+ * n - 1, keep the loser of the match played there; leaf i is node n + i.  After
+ * the winner has moved on it plays against the losers on its way up: one
+ * comparison a level, where a heap needs two, and comparing strings by a
+ * collation is most of what a merge costs.
+ */
+typedef struct Tournament
 {
-	NmSpool *spool = (NmSpool *) arg;
-	NmSpoolEntry *ea = current_record((NmRun *) DatumGetPointer(a));
-	NmSpoolEntry *eb = current_record((NmRun *) DatumGetPointer(b));
+	NmSpool *spool;
+	int n;
+	bool *over; /* runs that have come to their end */
+	int *loser;
+} Tournament;
 
-	/* binaryheap keeps the largest on top */
+/* Does the current record of run a come before that of run b? */
+static inline bool
+comes_before(const Tournament *t, int a, int b)
+{
+	NmSpool *spool = t->spool;
+	NmSpoolEntry *ea;
+	NmSpoolEntry *eb;
+
+	if (t->over[a] || t->over[b])
+		return !t->over[a];
+	ea = current_record(spool->runs[a]);
+	eb = current_record(spool->runs[b]);
 	if (spool->fixed)
-		return -nm_spool_fixed_compare(ea, eb);
-	return -nm_spool_general_compare(spool, ea, nm_record_tuple(ea), eb, nm_record_tuple(eb));
+		return nm_spool_fixed_compare(ea, eb) <= 0;
+	return nm_spool_general_compare(spool, ea, nm_record_tuple(ea), eb, nm_record_tuple(eb)) <= 0;
+}
+
+/* Play all matches below a node; returns the winner. */
+static int
+play(Tournament *t, int node)
+{
+	int a;
+	int b;
+
+	if (node >= t->n)
+		return node - t->n;
+	a = play(t, 2 * node);
+	b = play(t, 2 * node + 1);
+	if (comes_before(t, a, b))
+	{
+		t->loser[node] = b;
+		return a;
+	}
+	t->loser[node] = a;
+	return b;
+}
+
+/* The winner has moved on: who is the next one? */
+static int
+play_again(Tournament *t, int winner)
+{
+	for (int node = (t->n + winner) / 2; node >= 1; node /= 2)
+	{
+		int other = t->loser[node];
+
+		if (!comes_before(t, winner, other))
+		{
+			t->loser[node] = winner;
+			winner = other;
+		}
+	}
+	return winner;
 }
 
 static void
@@ -217,20 +272,19 @@ emit_record(NmSpool *spool, const NmSpoolEntry *e)
 static void
 merge_runs(NmSpool *spool, int n, bool to_tree)
 {
-	binaryheap *heap = binaryheap_allocate(n, compare_runs, spool);
+	Tournament t = {.spool = spool, .n = n};
 	NmRun *out = to_tree ? NULL : nm_run_begin(spool);
 	int64 count = 0;
+	int winner;
 
+	t.over = palloc(n * sizeof(bool));
+	t.loser = palloc(n * sizeof(int));
 	for (int i = 0; i < n; i++)
-	{
-		if (have_record(spool, spool->runs[i]))
-			binaryheap_add_unordered(heap, PointerGetDatum(spool->runs[i]));
-	}
-	binaryheap_build(heap);
+		t.over[i] = !have_record(spool, spool->runs[i]);
 
-	while (!binaryheap_empty(heap))
+	for (winner = play(&t, 1); !t.over[winner]; winner = play_again(&t, winner))
 	{
-		NmRun *run = (NmRun *) DatumGetPointer(binaryheap_first(heap));
+		NmRun *run = spool->runs[winner];
 		NmSpoolEntry *e = current_record(run);
 		int size = record_size(spool, e);
 
@@ -241,12 +295,10 @@ merge_runs(NmSpool *spool, int n, bool to_tree)
 		else
 			nm_run_write(out, e, size);
 		run->pos += size;
-		if (have_record(spool, run))
-			binaryheap_replace_first(heap, PointerGetDatum(run));
-		else
-			binaryheap_remove_first(heap);
+		t.over[winner] = !have_record(spool, run);
 	}
-	binaryheap_free(heap);
+	pfree(t.over);
+	pfree(t.loser);
 	if (out)
 		nm_run_end(spool, out);
 

@@ -48,7 +48,7 @@ typedef enum NmVerdict
 } NmVerdict;
 
 static NmVerdict check_conflicts(NmIndex *idx, NmTree *tree, Relation heap,
-								 const NmItem *item, ItemPointer tid,
+								 const NmItem *item, ItemPointer tid, NmGuard *guard,
 								 IndexUniqueCheck check, bool *found,
 								 TransactionId *xwait, uint32 *token);
 static NmVerdict check_row(Relation heap, ItemPointer tid, uint64 other,
@@ -156,7 +156,7 @@ nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
 	for (;;)
 	{
 		NmTree *tree = nm_index_tree(idx);
-		uint64 lid;
+		NmGuard guard;
 		int stripe;
 		NmVerdict verdict;
 		NmStatus st = NM_OK;
@@ -178,7 +178,7 @@ nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
 		if (index->rd_options)
 			tree->arena = nm_index_arena(index);
 
-		st = nm_tree_first_leaf(tree, &first, &lid);
+		st = nm_tree_first_leaf(tree, &first, &guard);
 		if (st == NM_GONE || st == NM_STALE)
 			continue;
 		if (st != NM_OK)
@@ -186,15 +186,15 @@ nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
 				 (int) st, RelationGetRelationName(index));
 
 		NM_STOP("unique-leaf");
-		stripe = stripe_of(idx, lid);
+		stripe = stripe_of(idx, guard.lid);
 		lock_stripe(idx, index, stripe);
 
-		verdict = check_conflicts(idx, tree, heap, item, tid, check, &found, &xwait, &token);
+		verdict = check_conflicts(idx, tree, heap, item, tid, &guard, check, &found, &xwait, &token);
 		NM_STOP("unique-checked");
 		if (verdict == NM_UNIQUE || verdict == NM_CONFLICT)
 		{
 			if (check != UNIQUE_CHECK_EXISTING)
-				st = nm_tree_insert(tree, item, t, &lid, &leaf);
+				st = nm_tree_insert(tree, item, t, &guard, &leaf);
 		}
 		else if (verdict == NM_WAIT && check != UNIQUE_CHECK_EXISTING)
 		{
@@ -267,11 +267,12 @@ nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
 
 /*
  * Look at every row with an equal key.  The caller holds the stripe.  *found
- * is set when the own row's entry is there.
+ * is set when the own row's entry is there.  If nobody has the key, the guard
+ * learns where in its leaf the entry goes.
  */
 static NmVerdict
 check_conflicts(NmIndex *idx, NmTree *tree, Relation heap, const NmItem *item,
-				ItemPointer tid, IndexUniqueCheck check, bool *found,
+				ItemPointer tid, NmGuard *guard, IndexUniqueCheck check, bool *found,
 				TransactionId *xwait, uint32 *token)
 {
 	NmBatch *batch = idx->batch;
@@ -289,6 +290,7 @@ check_conflicts(NmIndex *idx, NmTree *tree, Relation heap, const NmItem *item,
 	hi.tid = NM_TID_MAX;
 
 	nm_scan_init(&scan, tree, NM_FORWARD, &lo, &hi);
+	nm_scan_guard(&scan, guard);
 	scan.keys_wanted = false;
 	scan.with_killed = false;
 

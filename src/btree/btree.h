@@ -221,18 +221,34 @@ extern NmStatus nm_bulk_finish(NmBulk *bulk);
 extern void nm_bulk_abort(NmBulk *bulk);
 
 /*
+ * The first leaf that may hold a key, as nm_tree_first_leaf found it.  It guards
+ * an insert of that key, and spares the look for conflicts (nm_scan_guard) and
+ * the insert their descents while the leaf has not changed.
+ */
+typedef struct NmGuard
+{
+	uint64_t lid; /* logical id */
+	/* private to the tree from here */
+	NmPageNo page;
+	uint64_t version;
+	uint64_t tree_id;
+	int idx; /* entries before the key, of which that state of the leaf has none
+			  * and no other leaf either; -1: not known */
+} NmGuard;
+
+/*
  * Insert (item, tid).  If guard is not NULL the entry goes in only if, in the
  * same version-lock section, the first leaf that may hold item's key is still
- * the one whose logical id is *guard; otherwise NM_STALE and no entry was added
+ * the one whose logical id is guard->lid; otherwise NM_STALE and no entry was added
  * (the leaf may have been split, by this very call even).
  * NM_OK, NM_EXISTS, NM_NO_MEMORY, NM_GONE, NM_STALE.  *leaf (may be NULL)
  * gets the page the entry went to, for sampling.
  */
 extern NmStatus nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
-							   const uint64_t *guard, NmPageNo *leaf);
+							   NmGuard *guard, NmPageNo *leaf);
 
-/* Logical id of the first leaf that may hold entries at or after the bound. */
-extern NmStatus nm_tree_first_leaf(NmTree *tree, const NmBound *bound, uint64_t *lid);
+/* The first leaf that may hold entries at or after the bound. */
+extern NmStatus nm_tree_first_leaf(NmTree *tree, const NmBound *bound, NmGuard *guard);
 
 /* Delete exactly (item, tid): undo of an insert. NM_OK or NM_NOT_FOUND. */
 extern NmStatus nm_tree_delete(NmTree *tree, const NmItem *item, uint64_t tid);
@@ -333,6 +349,7 @@ typedef struct NmScan
 	int leaf_misses; /* ranges in a row that began elsewhere */
 	int leaf_skip;	 /* ranges not to look for there */
 	int hint_idx;	 /* entries of hint_next that are before the fence */
+	NmGuard *guard;	 /* see nm_scan_guard */
 	bool fence_valid;
 	NmItem fence; /* where the next leaf begins (or ends) */
 	uint64_t fence_tid;
@@ -341,6 +358,14 @@ typedef struct NmScan
 
 extern void nm_scan_init(NmScan *scan, NmTree *tree, NmDirection dir,
 						 const NmBound *lo, const NmBound *hi);
+
+/*
+ * For a forward scan not yet begun whose bounds are all places of one key, from
+ * (key, NM_TID_MIN) to (key, NM_TID_MAX), the former being what the guard was
+ * found by: begin in the guard's leaf while that has not changed, and if there
+ * is no entry, tell the guard where one would be.
+ */
+extern void nm_scan_guard(NmScan *scan, NmGuard *guard);
 
 /*
  * Go on with another range: the bounds have got new contents.  As

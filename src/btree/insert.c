@@ -87,9 +87,32 @@ find_guard(NmTree *tree, const NmItem *item, uint64_t guard, NmPos *pos)
 	return st;
 }
 
+/*
+ * The place that a look for conflicts has told the guard, if the leaf has not
+ * changed since.  Inside the epoch section if so; else the guard forgets it.
+ */
+static bool
+place_of_guard(NmTree *tree, NmGuard *guard, NmPos *pos)
+{
+	if (guard == NULL || guard->idx < 0)
+		return false;
+	pos->no = guard->page;
+	pos->page = nm_page(tree, pos->no);
+	pos->version = guard->version;
+	pos->idx = guard->idx;
+	nm_epoch_enter(tree->pool);
+	/* freed pages of a detached tree keep their versions: ask the root first */
+	if (guard->tree_id == tree->tree_id && nm_root_word(tree) != 0 &&
+		nm_pool_backed(tree->pool, pos->no) && nm_page_validate(pos->page, pos->version))
+		return true;
+	nm_epoch_exit(tree->pool);
+	guard->idx = -1;
+	return false;
+}
+
 NmStatus
 nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
-			   const uint64_t *guard, NmPageNo *leaf)
+			   NmGuard *guard, NmPageNo *leaf)
 {
 	NmBound bound = {.item = *item, .tid = tid};
 	bool overflow = tree->layout == NM_LAYOUT_GENERAL && item->len > NM_INLINE_MAX;
@@ -116,7 +139,9 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 		int n;
 		bool fits;
 
-		st = nm_descend(tree, &bound, 0, false, true, &pos, NULL, NULL);
+		st = NM_OK;
+		if (!place_of_guard(tree, guard, &pos))
+			st = nm_descend(tree, &bound, 0, false, true, &pos, NULL, NULL);
 		if (st != NM_OK)
 			break;
 		racy_state(pos.page, &flags, &lid, &origin, &n);
@@ -158,10 +183,10 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 			continue;
 		}
 
-		if (guard != NULL && lid != *guard)
+		if (guard != NULL && lid != guard->lid)
 		{
 			nm_epoch_exit(tree->pool);
-			st = find_guard(tree, item, *guard, &gpos);
+			st = find_guard(tree, item, guard->lid, &gpos);
 			if (st != NM_OK)
 				break;
 			need_guard = true;

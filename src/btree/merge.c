@@ -190,25 +190,30 @@ nm_leaf_fill(NmPage *dst, const NmPage *src, int from, int to)
 }
 
 /*
- * Runs of a plain leaf, or fewer where heads or a NULL's key are the same by
- * chance.  Cheap, since an index of distinct keys pays it for every leaf.
+ * Have a tenth of a plain leaf's entries their neighbour's key?  (Or so it may
+ * seem, where a NULL's key is the same by chance.)  Cheap, since an index of
+ * distinct keys pays it for every leaf that would split: heads first, then the
+ * bytes of keys whose heads are the same, as those of strings that begin alike.
  */
-static int
-count_runs(const NmPage *p)
+static bool
+many_equal(const NmPage *p)
 {
 	const int64_t *keys = nm_fx_keys(p); /* GENERAL: the heads */
-	bool quick = (p->flags & NM_PF_GENERAL) == 0 || (p->flags & NM_PF_HEADS);
+	bool general = (p->flags & NM_PF_GENERAL) != 0;
+	bool heads = !general || (p->flags & NM_PF_HEADS);
 	int runs = 1;
 
-	if (quick)
+	if (heads)
 	{
 		for (int i = 1; i < p->n; i++)
 			runs += keys[i - 1] != keys[i];
-		return runs;
+		if (!general || runs * 10 > p->n * 9)
+			return runs * 10 <= p->n * 9;
 	}
+	runs = 1;
 	for (int i = 1; i < p->n; i++)
-		runs += !nm_items_same(p, i - 1, i);
-	return runs;
+		runs += (heads && keys[i - 1] != keys[i]) || !nm_items_same(p, i - 1, i);
+	return runs * 10 <= p->n * 9;
 }
 
 bool
@@ -218,7 +223,7 @@ nm_leaf_merge(NmPage *p)
 	NmPage old;
 
 	/* few keys to be spared, few bytes: a tenth of the keys is about it */
-	if (p->n == 0 || count_runs(p) * 10 > p->n * 9)
+	if (p->n == 0 || !many_equal(p))
 		return false;
 	measure(p, 0, p->n, &shape);
 	if (shape.plain_bytes - shape.runs_bytes < NM_BODY_SIZE / 10)

@@ -39,7 +39,14 @@ nm_scan_init(NmScan *scan, NmTree *tree, NmDirection dir,
 	scan->leaf_page = NM_NO_PAGE;
 	scan->leaf_misses = 0;
 	scan->leaf_skip = 0;
+	scan->guard = NULL;
 	scan->fence_valid = false;
+}
+
+void
+nm_scan_guard(NmScan *scan, NmGuard *guard)
+{
+	scan->guard = guard;
 }
 
 void
@@ -404,6 +411,45 @@ follow_hint(NmScan *scan, NmPos *pos)
 }
 
 /*
+ * The guard's leaf has not changed since it was found to cover the place where
+ * the scan begins.
+ */
+static bool
+begins_at_guard(NmScan *scan, NmPos *pos)
+{
+	NmTree *tree = scan->tree;
+	const NmGuard *guard = scan->guard;
+
+	if (guard == NULL || guard->tree_id != tree->tree_id)
+		return false;
+	pos->no = guard->page;
+	pos->page = nm_page(tree, pos->no);
+	pos->version = guard->version;
+	nm_epoch_enter(tree->pool);
+	/* freed pages of a detached tree keep their versions: ask the root first */
+	if (nm_root_word(tree) != 0 && nm_pool_backed(tree->pool, pos->no) &&
+		nm_page_validate(pos->page, pos->version) &&
+		nm_page_search(tree, pos->page, pos->version, scan->lo, false, 0, &pos->idx))
+		return true;
+	nm_epoch_exit(tree->pool);
+	return false;
+}
+
+/*
+ * The range has been read and is empty; idx is where it would be in the leaf at
+ * pos, the only one that it could be in.
+ */
+static inline void
+tell_guard(const NmScan *scan, const NmPos *pos, int idx)
+{
+	NmGuard *guard = scan->guard;
+
+	if (guard != NULL && guard->tree_id == scan->tree->tree_id && guard->page == pos->no &&
+		guard->version == pos->version)
+		guard->idx = idx;
+}
+
+/*
  * The range begins in the leaf that was read last, which has not changed since:
  * one of its entries is before the place where the scan begins, and one is not.
  */
@@ -573,6 +619,8 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 		if (backward ? (nm_copy_vs_bound(tree, next, scan->lo) <= 0) : (nm_copy_vs_bound(tree, next, scan->hi) >= 0))
 			scan->done = true;
 	}
+	if (from == to && scan->done && !scan->started && !backward)
+		tell_guard(scan, pos, from);
 	scan->started = true;
 	return NM_OK;
 }
@@ -626,6 +674,8 @@ read_one_key(NmScan *scan, const NmPos *pos, NmBatch *b)
 	b->n = n;
 	if (!nm_page_validate(p, pos->version))
 		return false;
+	if (i == pos->idx)
+		tell_guard(scan, pos, i);
 	scan->leaf_page = pos->no;
 	scan->leaf_version = pos->version;
 	scan->leaf_tree = scan->tree->tree_id;
@@ -658,7 +708,10 @@ nm_scan_next(NmScan *scan, NmBatch *batch)
 		else
 			start = scan->dir == NM_FORWARD ? scan->lo : scan->hi;
 
-		hinted = scan->started ? follow_hint(scan, &pos) : begins_in_last_leaf(scan, &pos);
+		if (scan->started)
+			hinted = follow_hint(scan, &pos);
+		else
+			hinted = begins_at_guard(scan, &pos) || begins_in_last_leaf(scan, &pos);
 		if (!hinted)
 		{
 			if (scan->dir == NM_FORWARD)

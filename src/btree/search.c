@@ -682,7 +682,7 @@ nm_leftmost(NmTree *tree, int level, NmPageNo *no)
 }
 
 NmStatus
-nm_tree_first_leaf(NmTree *tree, const NmBound *bound, uint64_t *lid)
+nm_tree_first_leaf(NmTree *tree, const NmBound *bound, NmGuard *guard)
 {
 	NmPos pos;
 
@@ -699,7 +699,11 @@ nm_tree_first_leaf(NmTree *tree, const NmBound *bound, uint64_t *lid)
 		if (nm_page_validate(pos.page, pos.version))
 		{
 			nm_epoch_exit(tree->pool);
-			*lid = l;
+			guard->lid = l;
+			guard->page = pos.no;
+			guard->version = pos.version;
+			guard->tree_id = tree->tree_id;
+			guard->idx = -1;
 			tree->leaf_id = (uint32_t) l;
 			tree->leaf_origin = origin;
 			return NM_OK;

@@ -554,7 +554,9 @@ test_gone(NmLayout layout)
 	NmStatus st;
 	NmBound place = {.tid = NM_TID_MIN};
 	uint64_t root;
-	uint64_t lid;
+	NmGuard guard;
+	NmGuard told;
+	NmScan look;
 	uint64_t token;
 	int seen = 0;
 	int idx = 0;
@@ -573,17 +575,28 @@ test_gone(NmLayout layout)
 	if (nm_scan_next(&scan, &b) == NM_OK)
 		seen = b.n;
 
+	/* a guard that knows its place, as after a look for conflicts */
+	place.item = u->items[0];
+	if (nm_tree_first_leaf(old, &place, &told) != NM_OK)
+		fault("first_leaf");
+	told.idx = 0;
+	nm_scan_init(&look, old, NM_FORWARD, &place, &place);
+	nm_scan_guard(&look, &told);
+
 	root = nm_tree_detach(shared);
 	token = nm_pool_grace_token(pool);
 	ok(nm_pool_grace_passed(pool, token), "no section is left open");
-	place.item = u->items[0];
+	guard = told;
 	if (nm_scan_next(&scan, &b2) != NM_GONE || nm_batch_unremoved(old, &b) || nm_tree_kill(old, &b, &idx, 1) != 0 ||
-		nm_tree_first_leaf(old, &place, &lid) != NM_GONE || nm_tree_vacuum(old, &vac) != NM_GONE ||
+		nm_tree_insert(old, &u->items[0], make_tid(7, 7), &guard, NULL) != NM_GONE || nm_scan_next(&look, &b2) != NM_GONE ||
+		nm_tree_first_leaf(old, &place, &guard) != NM_GONE || nm_tree_vacuum(old, &vac) != NM_GONE ||
 		nm_tree_relocate(old, &job) != NM_GONE || nm_tree_stats(old, &stats, NULL, NULL) != NM_GONE ||
 		nm_tree_check(old, NM_CHECK_QUIET, msg, sizeof(msg), NULL, NULL) != NM_GONE)
 		fault("an operation does not say that the tree is gone");
 	nm_tree_free_pages(pool, u->layout, root);
-	if (nm_scan_next(&scan, &b2) != NM_GONE || nm_batch_unremoved(old, &b) || nm_tree_kill(old, &b, &idx, 1) != 0)
+	guard = told;
+	if (nm_scan_next(&scan, &b2) != NM_GONE || nm_batch_unremoved(old, &b) || nm_tree_kill(old, &b, &idx, 1) != 0 ||
+		nm_tree_insert(old, &u->items[0], make_tid(7, 7), &guard, NULL) != NM_GONE || nm_scan_next(&look, &b2) != NM_GONE)
 		fault("an operation looks at freed pages");
 
 	/* the same entries in a new tree, on the old one's pages */
@@ -594,7 +607,10 @@ test_gone(NmLayout layout)
 		if (nm_tree_insert(new, &u->items[m.e[i].k], m.e[i].tid, NULL, NULL) != NM_OK)
 			fault("insert again");
 	verify_tree(new, &m, "the second tree");
+	guard = told;
 	if (nm_tree_insert(old, &u->items[0], make_tid(7, 7), NULL, NULL) != NM_GONE || nm_scan_next(&scan, &b2) != NM_GONE ||
+		nm_tree_insert(old, &u->items[0], make_tid(7, 7), &guard, NULL) != NM_GONE || nm_scan_next(&look, &b2) != NM_GONE ||
+		nm_tree_insert(new, &u->items[0], make_tid(7, 7), &told, NULL) != NM_STALE ||
 		nm_batch_unremoved(old, &b) || nm_tree_kill(old, &b, &idx, 1) != 0)
 		fault("a handle of the old tree works on the new one");
 

@@ -436,10 +436,12 @@ look_around(void *arg, uint32_t from, uint32_t to)
 	for (int k = 0; k < win->u->n * PER_KEY; k++)
 	{
 		NmBound at = {.item = win->u->items[k / PER_KEY], .tid = place_tid(k)};
+		NmGuard leaf;
 		uint64_t lid;
 
-		if (nm_tree_first_leaf(win->other, &at, &lid) != NM_OK)
+		if (nm_tree_first_leaf(win->other, &at, &leaf) != NM_OK)
 			fault("first_leaf");
+		lid = leaf.lid;
 		if (lid == win->lid[k])
 			continue;
 		if (lid != to || win->lid[k] != from || win->other->leaf_origin != from)
@@ -510,10 +512,10 @@ test_window(const char *name, Universe *u)
 	for (int k = 0; k < u->n * PER_KEY; k++)
 	{
 		NmBound at = {.item = u->items[k / PER_KEY], .tid = place_tid(k)};
-		uint64_t lid;
+		NmGuard leaf;
 
-		if (nm_tree_first_leaf(tree, &at, &lid) != NM_OK || lid != win.lid[k] || tree->leaf_origin != 0)
-			fault("place %d: leaf %llu, origin %llu in the end", k, (unsigned long long) lid, (unsigned long long) tree->leaf_origin);
+		if (nm_tree_first_leaf(tree, &at, &leaf) != NM_OK || leaf.lid != win.lid[k] || tree->leaf_origin != 0)
+			fault("place %d: leaf %llu, origin %llu in the end", k, (unsigned long long) leaf.lid, (unsigned long long) tree->leaf_origin);
 	}
 	if (nm_tree_check(tree, NM_CHECK_QUIET, msg, sizeof(msg), NULL, NULL) != NM_OK)
 		fault("check: %s", msg);

@@ -236,15 +236,54 @@ model_place(Test *t, const TestBound *tb)
 
 /* ---- operations ---- */
 
+static void do_insert(Test *t);
+static void do_delete(Test *t);
+
+/* Places that a look for conflicts told a guard. */
+static int told;
+
+/*
+ * Look for entries of the key as an insert into a unique index does.  The guard
+ * may know the place afterwards only if there is none, killed or not.
+ */
+static void
+ask_guard(Test *t, int k, NmGuard *guard)
+{
+	static NmBatch b;
+	NmBound lo = {.item = t->u->items[k], .tid = NM_TID_MIN};
+	NmBound hi = {.item = t->u->items[k], .tid = NM_TID_MAX};
+	NmScan scan;
+	NmStatus st;
+	bool none;
+
+	/* the model does not know which killed entries have been cleaned away */
+	nm_scan_init(&scan, t->tree, NM_FORWARD, &lo, &hi);
+	scan.with_killed = true;
+	none = nm_scan_next(&scan, &b) == NM_END;
+
+	nm_scan_init(&scan, t->tree, NM_FORWARD, &lo, &hi);
+	nm_scan_guard(&scan, guard);
+	scan.keys_wanted = false;
+	while ((st = nm_scan_next(&scan, &b)) == NM_OK)
+		if (none)
+			fault("a scan finds an entry of a key that has none");
+	if (st != NM_END)
+		fault("scan for conflicts: %s", status_name(st));
+	if (guard->idx >= 0 && !none)
+		fault("a guard is told the place of a key that has entries");
+	told += guard->idx >= 0;
+}
+
 static void
 do_insert(Test *t)
 {
 	int k = random_key(t);
 	uint64_t tid = random_tid(t);
 	Entry *e = model_get(&t->m, k, tid);
-	uint64_t lid = 0;
-	const uint64_t *guard = NULL;
+	NmGuard found = {0};
+	NmGuard *guard = NULL;
 	bool wrong = false;
+	bool changed = false;
 	NmPageNo leaf = NM_NO_PAGE;
 	NmStatus st;
 
@@ -252,21 +291,32 @@ do_insert(Test *t)
 	{
 		NmBound first = {.item = t->u->items[k], .tid = NM_TID_MIN};
 
-		st = nm_tree_first_leaf(t->tree, &first, &lid);
-		if (st != NM_OK || lid == 0)
-			fault("first_leaf: %s, %llu", status_name(st), (unsigned long long) lid);
+		st = nm_tree_first_leaf(t->tree, &first, &found);
+		if (st != NM_OK || found.lid == 0)
+			fault("first_leaf: %s, %llu", status_name(st), (unsigned long long) found.lid);
 		wrong = rng_below(&rng, 3) == 0;
 		if (wrong)
-			lid += 1000000;
-		guard = &lid;
+			found.lid += 1000000;
+		else if (rng_below(&rng, 4) > 0)
+		{
+			ask_guard(t, k, &found);
+			/* what is changed now makes the guard's place wrong, or not */
+			changed = rng_below(&rng, 2) == 0;
+			if (changed && rng_below(&rng, 2) == 0)
+				do_insert(t);
+			else if (changed)
+				do_delete(t);
+			e = model_get(&t->m, k, tid);
+		}
+		guard = &found;
 	}
 	st = nm_tree_insert(t->tree, &t->u->items[k], tid, guard, &leaf);
-	/* a leaf of runs is split first, and then another may be the key's first */
-	for (int again = 0; st == NM_STALE && t->u->merge && guard && !wrong && again < 3; again++)
+	/* a leaf of runs is split first, and then another may be the key's first; or it was split meanwhile */
+	for (int again = 0; st == NM_STALE && (t->u->merge || changed) && guard && !wrong && again < 3; again++)
 	{
 		NmBound first = {.item = t->u->items[k], .tid = NM_TID_MIN};
 
-		(void) nm_tree_first_leaf(t->tree, &first, &lid);
+		(void) nm_tree_first_leaf(t->tree, &first, &found);
 		st = nm_tree_insert(t->tree, &t->u->items[k], tid, guard, &leaf);
 	}
 	if (wrong)
@@ -1163,6 +1213,7 @@ main(void)
 	run_config("merged: general, all lengths, heads, leave_epoch", merged(universe_general(&rng, 2000, true, false, NM_MAX_KEY_SIZE)), 90, true, -1, 60, scaled(20000));
 	run_spread("merged: general, few keys, case-insensitive, heads", merged(universe_general(&rng, 40, true, true, 900)), SMALL_HEAP, 90, true, scaled(4000), 20000, scaled(30000));
 	run_spread("merged: general, few keys, case-insensitive, no heads", merged(universe_general(&rng, 12, false, true, 30)), MIXED_BLOCKS, 100, false, -1, 100000, scaled(40000));
+	ok(told > 1000, "guards were told the places of keys that had no entry (%d)", told);
 	test_checker(universe_fixed(&rng, 10, false, false), "fixed");
 	test_checker(universe_general(&rng, 10, true, false, 60), "general, heads");
 	test_checker(universe_general(&rng, 10, false, false, 60), "general, no heads");

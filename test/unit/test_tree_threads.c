@@ -589,9 +589,9 @@ racer_loop(Race *race, NmTree *tree, NmBatch *b, int me, Rng *r)
 
 			for (;;)
 			{
-				uint64_t lid;
-				NmStatus st = nm_tree_first_leaf(tree, &lo, &lid);
-				pthread_mutex_t *stripe = &race->stripe[lid % STRIPES];
+				NmGuard guard = {0};
+				NmStatus st = nm_tree_first_leaf(tree, &lo, &guard);
+				pthread_mutex_t *stripe = &race->stripe[guard.lid % STRIPES];
 				NmScan scan;
 				bool there = false;
 
@@ -602,6 +602,8 @@ racer_loop(Race *race, NmTree *tree, NmBatch *b, int me, Rng *r)
 				}
 				pthread_mutex_lock(stripe);
 				nm_scan_init(&scan, tree, NM_FORWARD, &lo, &hi);
+				if (key % 4 != 0)
+					nm_scan_guard(&scan, &guard);
 				while (!there && (st = nm_scan_next(&scan, b)) == NM_OK)
 					for (int x = 0; x < b->n; x++)
 						if ((b->tids[x] & 0xFFFF) < DEAD_OFFSET)
@@ -614,7 +616,7 @@ racer_loop(Race *race, NmTree *tree, NmBatch *b, int me, Rng *r)
 				}
 				if (rng_below(r, 4) == 0)
 					sched_yield();
-				st = nm_tree_insert(tree, item, tid, &lid, NULL);
+				st = nm_tree_insert(tree, item, tid, &guard, NULL);
 				pthread_mutex_unlock(stripe);
 				if (st == NM_OK)
 				{

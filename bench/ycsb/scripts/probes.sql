@@ -1,6 +1,6 @@
 -- Tables and functions of bench/ycsb/probes. The runner puts in :key_type (of
 -- columns), :plain_type (without collation), :key_of (a query over n), :rows,
--- :lookups and :newcomers.
+-- :lookups, :singles (newcomers inserted one by one) and :newcomers (all of them).
 -- Every function does n operations on `probe`, whose one index is the subject.
 
 CREATE FUNCTION probe_key(n bigint) RETURNS :plain_type LANGUAGE sql IMMUTABLE AS :'key_of';
@@ -16,12 +16,17 @@ INSERT INTO lookup
   SELECT i, probe_key(2 * (1 + (hashint8extended(i, 1) & x'7fffffffffffffff'::bigint) % :rows))
   FROM generate_series(1, :lookups) AS i;
 
+-- The same, a thousand in each row, so that making a list is not measured.
+CREATE TABLE list (i int PRIMARY KEY, keys :plain_type[] NOT NULL);
+ALTER TABLE list ALTER COLUMN keys SET STORAGE EXTERNAL;
+INSERT INTO list SELECT (i - 1) / 1000, array_agg(id ORDER BY i) FROM lookup GROUP BY 1;
+
 -- Keys that aren't, between those that are, each once, in random order.
 CREATE TABLE newcomer (i int PRIMARY KEY, id :key_type NOT NULL);
 INSERT INTO newcomer
   SELECT row_number() OVER (ORDER BY hashint8(n), n), probe_key(2 * n + 1)
   FROM generate_series(1, :newcomers) AS n;
-VACUUM (FREEZE, ANALYZE) probe, lookup, newcomer;
+VACUUM (FREEZE, ANALYZE) probe, lookup, list, newcomer;
 
 -- Inner side of a nested loop: one descent per outer row, no heap access.
 CREATE FUNCTION nested_loop(n int) RETURNS bigint LANGUAGE plpgsql
@@ -44,11 +49,23 @@ END $$;
 
 -- id IN (1000 values), n / 1000 times, as an index or a bitmap scan.
 CREATE FUNCTION in_list(n int) RETURNS bigint LANGUAGE plpgsql SET enable_seqscan = off AS $$
-DECLARE keys :plain_type[]; found_rows bigint := 0; c bigint;
+DECLARE k record; found_rows bigint := 0; c bigint;
 BEGIN
-  FOR base IN 0 .. n - 1 BY 1000 LOOP
-    SELECT array_agg(id) INTO keys FROM lookup WHERE i > base AND i <= base + 1000;
-    SELECT count(pad) INTO c FROM probe WHERE id = ANY (keys);
+  FOR k IN SELECT keys FROM list WHERE i < n / 1000 LOOP
+    SELECT count(pad) INTO c FROM probe WHERE id = ANY (k.keys);
+    found_rows := found_rows + c;
+  END LOOP;
+  RETURN found_rows;
+END $$;
+
+-- The same out of the index alone.
+CREATE FUNCTION in_list_only(n int) RETURNS bigint LANGUAGE plpgsql
+  SET enable_seqscan = off SET enable_bitmapscan = off
+AS $$
+DECLARE k record; found_rows bigint := 0; c bigint;
+BEGIN
+  FOR k IN SELECT keys FROM list WHERE i < n / 1000 LOOP
+    SELECT count(id) INTO c FROM probe WHERE id = ANY (k.keys);
     found_rows := found_rows + c;
   END LOOP;
   RETURN found_rows;
@@ -67,7 +84,7 @@ BEGIN
   RETURN found_rows;
 END $$;
 
--- One row per statement. The first half of the newcomers.
+-- One row per statement. The first of the newcomers.
 CREATE FUNCTION single_insert(n int) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE k record;
 BEGIN
@@ -77,12 +94,12 @@ BEGIN
   RETURN n;
 END $$;
 
--- All in one statement. The second half.
+-- All in one statement. The rest of them.
 CREATE FUNCTION bulk_insert(n int) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE c bigint;
 BEGIN
   INSERT INTO probe SELECT id, 'newcomer' FROM newcomer
-    WHERE i > (SELECT max(i) / 2 FROM newcomer) AND i <= (SELECT max(i) / 2 FROM newcomer) + n;
+    WHERE i > :singles AND i <= :singles + n;
   GET DIAGNOSTICS c = ROW_COUNT;
   RETURN c;
 END $$;
