@@ -134,14 +134,10 @@ check_runs(NmChecker *ck, const NmPage *p)
 	return NM_OK;
 }
 
-/* Space, order and high key of one page. */
+/* Counts and space of one page, so that its entries can be read. */
 static NmStatus
-check_page(NmChecker *ck, const NmPage *p, uint64_t version)
+check_shape(NmChecker *ck, const NmPage *p)
 {
-	NmKeyCopy a,
-		b,
-		high;
-	bool has_prev = false;
 	NmStatus st;
 
 	if (p->n > nm_page_n(p))
@@ -175,7 +171,21 @@ check_page(NmChecker *ck, const NmPage *p, uint64_t version)
 	}
 	else if (p->nnull > p->n)
 		return fault(ck, p->page, "%u NULLs among %u entries", p->nnull, p->n);
+	return NM_OK;
+}
 
+/* Space, order and high key of one page. */
+static NmStatus
+check_page(NmChecker *ck, const NmPage *p, uint64_t version)
+{
+	NmKeyCopy a,
+		b,
+		high;
+	bool has_prev = false;
+	NmStatus st = check_shape(ck, p);
+
+	if (st != NM_OK)
+		return st;
 	if (p->flags & NM_PF_HIGH)
 	{
 		st = get_entry(ck, p, version, -1, &high);
@@ -247,6 +257,9 @@ check_children(NmChecker *ck, const NmPage *p, uint64_t version)
 				return NM_STALE;
 			return fault(ck, p->page, "child %d, page %u, is not a page of level %d", i, no, p->level - 1);
 		}
+		st = check_shape(ck, &child);
+		if (st != NM_OK)
+			return st;
 		if (i > 0)
 		{
 			st = get_entry(ck, p, version, i, &low);
