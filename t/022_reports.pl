@@ -58,6 +58,30 @@ foreach my $what (sort keys %work)
 }
 $s->quit;
 
+# A build stays within maintenance_work_mem, and uses it. https://github.com/pgvector/pgvector/issues/7
+# (builds that take what they like bring the server down)
+$node->safe_psql('postgres', 'CREATE TABLE w AS SELECT g AS a, md5(g::text) AS b FROM generate_series(1, 300000) g');
+sub build_memory
+{
+	my ($mb, $column) = @_;
+	my $most = 0;
+	my @sql = ("SET application_name = 'builder'", 'SET max_parallel_maintenance_workers = 0', "SET maintenance_work_mem = '${mb}MB'", "CREATE INDEX w_i ON w USING numa_btree ($column)", 'DROP INDEX w_i');
+	my $build = IPC::Run::start([ 'psql', '-XqAt', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('postgres'), map { ('-c', $_) } @sql ], '>', \my $out, '2>', \my $err);
+	my $pid = '';
+	foreach (1 .. 100) { $pid = $node->safe_psql('postgres', q(SELECT pid FROM pg_stat_activity WHERE application_name = 'builder')); last if $pid ne ''; }
+	# until it has ended
+	while (my $now = eval { own_memory($pid) }) { $most = $now if $now > $most; select(undef, undef, undef, 0.003); }
+	$build->finish or diag($err);
+	return $most;
+}
+foreach my $column (qw(a b))
+{
+	my $small = build_memory(2, $column);
+	# a session has some 3 MB without a build
+	cmp_ok($small, '<', 8 * 1024, "build on $column with 2 MB: at most $small kB of its own");
+	cmp_ok(build_memory(64, $column), '>', $small + 4 * 1024, 'with 64 MB it takes more') if $column eq 'b';
+}
+
 # What a VACUUM leaves does not slow inserts down: as many pages are read as before.
 # https://github.com/pgvector/pgvector/issues/1025 (each insert walked the whole index)
 $node->safe_psql('postgres', 'CREATE TABLE v (a int); CREATE INDEX v_a ON v USING numa_btree (a); INSERT INTO v SELECT generate_series(1, 200000)');
