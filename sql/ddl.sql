@@ -27,7 +27,10 @@ SELECT good();
 CREATE INDEX CONCURRENTLY t_c ON t USING numa_btree (b, a);
 -- Counted right although the concurrent build scans twice (core fix "Count heap tuples in
 -- non-SnapshotAny path in IndexBuildHeapRangeScan").
-SELECT reltuples = (SELECT count(*) FROM t) AS counted FROM pg_class WHERE oid IN ('t'::regclass, 't_c'::regclass);
+-- From 18 on core leaves the table's figure alone while autovacuum is off, as it is here.
+SELECT reltuples = (SELECT count(*) FROM t) OR
+	relkind = 'r' AND current_setting('autovacuum') = 'off' AND current_setting('server_version_num')::int >= 180000 AS counted
+FROM pg_class WHERE oid IN ('t'::regclass, 't_c'::regclass);
 SELECT nm_test.compare('SELECT b, a FROM t WHERE b = ''b7'' ORDER BY b, a');
 \set VERBOSITY terse
 CREATE INDEX CONCURRENTLY t_bad ON t USING numa_btree ((1 / (a - 7)));
