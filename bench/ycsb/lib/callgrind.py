@@ -38,31 +38,40 @@ def counts(directory):
     return found
 
 
+def processes(directory):
+    """Those that have a log: all that were started, ended or not."""
+    return {name for name in os.listdir(directory) if name.startswith("valgrind.")}
+
+
 class Counter:
-    """Context: `instructions` of the processes that end while it lasts."""
+    """Context: `instructions` of the processes that start while it lasts. They
+    end a little after their client, on a busy machine a good while after it;
+    those of earlier clients, too."""
+
+    PATIENCE = 600  # seconds
 
     def __init__(self, directory):
         self.directory = directory
         self.instructions = None
 
     def __enter__(self):
-        self.before = self._settled({})
+        self.before = processes(self.directory)
         return self
 
     def __exit__(self, failed, *_):
         if not failed:
-            now = self._settled(self.before)
-            self.instructions = sum(n for process, n in now.items() if process not in self.before)
+            self.instructions = sum(self._ended().values())
 
-    def _settled(self, known):
-        """counts() once nothing has come in for a second, and, with something
-        known, once something new has. A process ends a little after its client."""
-        deadline = time.monotonic() + 60
+    def _ended(self):
+        """{process: instructions} of the new ones, once all have ended and none
+        has come in for a second."""
+        deadline = time.monotonic() + self.PATIENCE
         last = None
         while time.monotonic() < deadline:
-            now = counts(self.directory)
-            if now == last and (not known or now != known):
-                return now
-            last = now
+            new = processes(self.directory) - self.before
+            ended = {name: n for name, n in counts(self.directory).items() if name in new}
+            if new and set(ended) == new and ended == last:
+                return ended
+            last = ended
             time.sleep(1)
-        raise RuntimeError("valgrind counted nothing")
+        raise RuntimeError("valgrind counted nothing, or a process did not end: %s" % (new - set(ended)))
