@@ -247,8 +247,10 @@ class Asker:
         """A key to join with: the same, or one of another type in its family."""
         c = key.column
         if c is not None and not key.integer and c.kind.cross and key.ops is DEFAULT_OPS and self.rnd.random() < 0.5:
+            # of two collations neither would be taken: an error, or none if the plan compares nothing
             others = [i.keys[0] for i in self.table.indexes if i.keys[0].column is not None and not i.keys[0].integer and i.keys[0].ops is DEFAULT_OPS
-                      and i.keys[0].column.kind.sql in c.kind.cross]
+                      and i.keys[0].column.kind.sql in c.kind.cross
+                      and (i.keys[0].column.collation, i.keys[0].column.kind.sql == "name") == (c.collation, c.kind.sql == "name")]
             if others:
                 return self.rnd.choice(others)
         return key
