@@ -26,8 +26,9 @@ SELECT good();
 -- REINDEX and DROP must bear: https://github.com/orioledb/orioledb/issues/441
 CREATE INDEX CONCURRENTLY t_c ON t USING numa_btree (b, a);
 -- Counted right although the concurrent build scans twice (core fix "Count heap tuples in
--- non-SnapshotAny path in IndexBuildHeapRangeScan").
-SELECT reltuples = (SELECT count(*) FROM t) AS counted FROM pg_class WHERE oid IN ('t'::regclass, 't_c'::regclass);
+-- non-SnapshotAny path in IndexBuildHeapRangeScan"). With autovacuum off 18 leaves the table's number alone.
+SELECT reltuples = (SELECT count(*) FROM t) OR current_setting('server_version_num')::int >= 180000 AND relkind = 'r' AS counted
+FROM pg_class WHERE oid IN ('t'::regclass, 't_c'::regclass);
 SELECT nm_test.compare('SELECT b, a FROM t WHERE b = ''b7'' ORDER BY b, a');
 \set VERBOSITY terse
 CREATE INDEX CONCURRENTLY t_bad ON t USING numa_btree ((1 / (a - 7)));
