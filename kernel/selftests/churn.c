@@ -21,16 +21,14 @@
 #include <time.h>
 #include <linux/io_uring.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/swap.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
 #include "call.h"
+#include "machine.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE	25
@@ -71,16 +69,6 @@ static int fd = -1;
 static uint64_t rnd(uint64_t below)
 {
 	return next(&seed) % below;
-}
-
-static bool write_text(const char *path, const char *text)
-{
-	int f = open(path, O_WRONLY);
-	bool ok = f >= 0 && write(f, text, strlen(text)) == (ssize_t)strlen(text);
-
-	if (f >= 0)
-		close(f);
-	return ok;
 }
 
 static void *map(size_t len, int flags, int file)
@@ -590,29 +578,10 @@ static bool all_met(void)
 	return ctl->blocks;
 }
 
-static void set_up_swap(void)
-{
-	static char header[PAGE];
-	int f = open("/dev/ram0", O_RDWR);
-	uint32_t *info = (uint32_t *)(header + 1024);
-
-	info[0] = 1;			/* version */
-	info[1] = 8192 - 1;		/* last page */
-	memcpy(header + PAGE - 10, "SWAPSPACE2", 10);
-	if (f < 0 || write(f, header, PAGE) != (ssize_t)PAGE || fsync(f))
-		die("/dev/ram0");
-	close(f);
-	if (swapon("/dev/ram0", 0))
-		die("swapon");
-}
-
 static void set_up_machine(void)
 {
-	set_up_swap();
-	if (system("mkfs.ext2 -q -F -b 4096 /dev/ram1") ||
-	    (mkdir("/tmp/churn.fs", 0700) && errno != EEXIST) ||
-	    mount("/dev/ram1", "/tmp/churn.fs", "ext2", 0, NULL))
-		die("file system on /dev/ram1");
+	start_swap();
+	mount_disk("/tmp/churn.fs");
 	if (!write_text("/proc/sys/vm/nr_hugepages", "8") ||
 	    !write_text("/proc/sys/kernel/numa_balancing", "1") ||
 	    !write_text("/sys/kernel/mm/ksm/sleep_millisecs", "1") ||
