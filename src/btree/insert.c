@@ -259,9 +259,9 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 			int removed = remove_killed(pos.page, &retired);
 
 			nm_page_unlock(pos.page);
-			nm_epoch_exit(tree->pool);
 			NM_COUNT(tree->shared->nentries, -removed);
 			NM_COUNT(tree->shared->noverflow, -retired.n);
+			nm_epoch_exit(tree->pool);
 			nm_retire_all(tree, &retired);
 			continue;
 		}
@@ -291,6 +291,9 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 		{
 			nm_entry_insert(pos.page, pos.idx, &e);
 			nm_page_unlock(pos.page);
+			NM_COUNT(tree->shared->nentries, 1);
+			if (overflow)
+				NM_COUNT(tree->shared->noverflow, 1);
 			nm_epoch_exit(tree->pool);
 			if (leaf)
 				*leaf = pos.no;
@@ -302,9 +305,6 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 			uint64_t right_lid;
 
 			st = nm_split(tree, &pos, &e, &sep, &right, &right_lid); /* unlocks */
-			nm_epoch_exit(tree->pool);
-			if (leaf)
-				*leaf = pos.no;
 			NM_COUNT(tree->shared->nleaves, 1);
 			NM_COUNT(tree->shared->splits, 1);
 			if (st == NM_OK)
@@ -313,6 +313,9 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 				if (overflow)
 					NM_COUNT(tree->shared->noverflow, 1);
 			}
+			nm_epoch_exit(tree->pool);
+			if (leaf)
+				*leaf = pos.no;
 			NM_STOP("split-half");
 			(void) nm_link_right(tree, 0, pos.no, right, &sep);
 			NM_STOP("split-linked");
@@ -328,9 +331,6 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 			}
 			continue;
 		}
-		NM_COUNT(tree->shared->nentries, 1);
-		if (overflow)
-			NM_COUNT(tree->shared->noverflow, 1);
 		break;
 	}
 
@@ -385,13 +385,12 @@ nm_tree_delete(NmTree *tree, const NmItem *item, uint64_t tid)
 		over = nm_entry_remove(pos.page, pos.idx);
 		pos.page->removals++;
 		nm_page_unlock(pos.page);
-		nm_epoch_exit(tree->pool);
 		NM_COUNT(tree->shared->nentries, -1);
 		if (over != NM_NO_PAGE)
-		{
 			NM_COUNT(tree->shared->noverflow, -1);
+		nm_epoch_exit(tree->pool);
+		if (over != NM_NO_PAGE)
 			nm_pool_retire(tree->pool, over);
-		}
 		return NM_OK;
 	}
 }

@@ -435,6 +435,11 @@ extern void nm_settle_origin(NmTree *tree, NmPageNo no, uint64_t lid, uint32_t o
 /* Leftmost page of a level; NM_GONE when the tree has no such level. */
 extern NmStatus nm_leftmost(NmTree *tree, int level, NmPageNo *no);
 
+/*
+ * Counters of NmTreeShared; those that nm_tree_check compares inside the epoch
+ * section of the change that is counted.  An unload waits for its end; after it
+ * the counters may be those of the next tree.
+ */
 #define NM_COUNT(counter, delta) \
 	__atomic_fetch_add(&(counter), (delta), __ATOMIC_RELAXED)
 

@@ -334,17 +334,18 @@ nm_link_right(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmKe
 			if (done)
 				waiting->flags &= (uint16_t) ~NM_PF_PENDING;
 			nm_page_unlock(waiting);
+			if (done)
+			{
+				NM_COUNT(tree->shared->noverflow, big ? 1 : 0);
+				NM_COUNT(tree->shared->ninner, 1);
+			}
 			nm_epoch_exit(tree->pool);
 			if (!done)
 				continue;
 			if (big)
-			{
 				(void) nm_stash_take(tree);
-				NM_COUNT(tree->shared->noverflow, 1);
-			}
 			stash->pages[0] = stash->pages[stash->n - 1];
 			stash->n--;
-			NM_COUNT(tree->shared->ninner, 1);
 			return NM_OK;
 		}
 
@@ -387,8 +388,8 @@ nm_link_right(NmTree *tree, int level, NmPageNo left, NmPageNo right, const NmKe
 			(void) nm_split(tree, &pos, &e, &up, &uncle, &uncle_lid); /* unlocks the parent */
 			waiting->flags &= (uint16_t) ~NM_PF_PENDING;
 			nm_page_unlock(waiting);
-			nm_epoch_exit(tree->pool);
 			NM_COUNT(tree->shared->ninner, 1);
+			nm_epoch_exit(tree->pool);
 			return nm_link_right(tree, level + 1, pos.no, uncle, &up);
 		}
 	}

@@ -169,16 +169,19 @@ again:
 	nm_page_unlock(leaf);
 	NM_STOP("unlink-leaf-free");
 	nm_page_unlock(left);
+	if (done)
+	{
+		NM_COUNT(tree->shared->noverflow, -retired.n);
+		NM_COUNT(tree->shared->nleaves, -1);
+		NM_COUNT(tree->shared->deletes, 1);
+	}
 	nm_epoch_exit(tree->pool);
 
 	if (done)
 	{
 		NM_STOP("unlink-done");
-		NM_COUNT(tree->shared->noverflow, -retired.n);
 		nm_retire_all(tree, &retired);
 		nm_pool_retire(tree->pool, no);
-		NM_COUNT(tree->shared->nleaves, -1);
-		NM_COUNT(tree->shared->deletes, 1);
 		if (tree->pass_locks != NULL)
 			nm_settle_origin(tree, left_no, left_lid, leaf_id);
 	}

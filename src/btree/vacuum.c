@@ -111,10 +111,10 @@ remove_range(NmTree *tree, const NmBound *start, const NmLeafTids *leaf,
 		}
 		*emptied = pos.page->n == 0 ? pos.no : NM_NO_PAGE;
 		nm_page_unlock(pos.page);
-		nm_epoch_exit(tree->pool);
-		*removed += cnt;
 		NM_COUNT(tree->shared->nentries, -cnt);
 		NM_COUNT(tree->shared->noverflow, -retired.n);
+		nm_epoch_exit(tree->pool);
+		*removed += cnt;
 		nm_retire_all(tree, &retired);
 
 		if (!has_high)
