@@ -410,19 +410,23 @@ check_level(NmChecker *ck, int level)
 	}
 }
 
-/* Do the counters say what was found? */
+/* Do the counters say what was found?  Writers may be at them. */
 static NmStatus
 check_counters(NmChecker *ck, NmPageNo root)
 {
 	NmTreeShared *s = ck->tree->shared;
+	int64_t entries = __atomic_load_n(&s->nentries, __ATOMIC_RELAXED);
+	int64_t leaves = __atomic_load_n(&s->nleaves, __ATOMIC_RELAXED);
+	int64_t inner = __atomic_load_n(&s->ninner, __ATOMIC_RELAXED);
+	int64_t overflow = __atomic_load_n(&s->noverflow, __ATOMIC_RELAXED);
 
-	if (s->nentries != ck->entries)
+	if (entries != ck->entries)
 		return fault(ck, root, "%lld entries, accounts say %lld",
-					 (long long) ck->entries, (long long) s->nentries);
-	if (s->nleaves != ck->leaves || s->ninner != ck->inner || s->noverflow != ck->overflow)
+					 (long long) ck->entries, (long long) entries);
+	if (leaves != ck->leaves || inner != ck->inner || overflow != ck->overflow)
 		return fault(ck, root, "%lld leaves, %lld inner and %lld overflow pages, accounts say %lld, %lld and %lld",
 					 (long long) ck->leaves, (long long) ck->inner, (long long) ck->overflow,
-					 (long long) s->nleaves, (long long) s->ninner, (long long) s->noverflow);
+					 (long long) leaves, (long long) inner, (long long) overflow);
 	return NM_OK;
 }
 

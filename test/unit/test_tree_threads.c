@@ -441,7 +441,17 @@ worker_main(void *arg)
 	return NULL;
 }
 
-/* Run the workers for a while, as threads or processes. */
+/* A worker that every test has has not come to anything yet. */
+static bool
+somebody_idle(World *w)
+{
+	return atomic_load(&w->scans) == 0 || atomic_load(&w->vacuums) == 0 || atomic_load(&w->relocated) == 0;
+}
+
+/*
+ * Run the workers for a while, as threads or processes; longer if the machine
+ * has no time for one of them.
+ */
 static void
 run_workers(World *w, int nworkers, bool processes, int ms)
 {
@@ -466,7 +476,7 @@ run_workers(World *w, int nworkers, bool processes, int ms)
 		else
 			pthread_create(&th[i], NULL, worker_main, &wk[i]);
 	}
-	for (int t = 0; t < ms && faults_so_far() == 0; t += 20)
+	for (int t = 0; (t < ms || (somebody_idle(w) && t < 60000)) && faults_so_far() == 0; t += 20)
 		usleep(20000);
 	atomic_store(&w->stop, 1);
 	for (int i = 0; i < nworkers; i++)
