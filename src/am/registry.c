@@ -497,9 +497,13 @@ nm_slot_attach(NmIndex *idx, Relation index, bool must)
 	nm_registry_sweep(false);
 	nm_predicate_forget_leaves(idx);
 	if (index != NULL)
-		table_moved = !storage_is_new(index) && table_is_new(idx);
-	if (index != NULL && (storage_is_new(index) || table_moved))
-		undo = nm_pending_make();
+	{
+		bool index_is_new = storage_is_new(index);
+
+		table_moved = !index_is_new && table_is_new(idx);
+		if (index_is_new || table_moved)
+			undo = nm_pending_make();
+	}
 	LWLockAcquire(NmLock(NM_LOCK_REGISTRY), LW_EXCLUSIVE);
 	slot = nm_slot_find(&idx->key);
 	stale = slot != NULL && slot->identity != idx->identity;

@@ -101,9 +101,7 @@ place_of_guard(NmTree *tree, NmGuard *guard, NmPos *pos)
 	pos->version = guard->version;
 	pos->idx = guard->idx;
 	nm_epoch_enter(tree->pool);
-	/* freed pages of a detached tree keep their versions: ask the root first */
-	if (guard->tree_id == tree->tree_id && nm_root_word(tree) != 0 &&
-		nm_pool_backed(tree->pool, pos->no) && nm_page_validate(pos->page, pos->version))
+	if (guard->tree_id == tree->tree_id && nm_page_unchanged(tree, pos->no, pos->version))
 		return true;
 	nm_epoch_exit(tree->pool);
 	guard->idx = -1;

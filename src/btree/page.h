@@ -477,4 +477,16 @@ nm_root_page(uint64_t word)
 	return (NmPageNo) word;
 }
 
+/*
+ * Is a page of this tree that was remembered from an earlier epoch section still
+ * at that version?  Inside an epoch section.  Freed pages of a detached tree
+ * keep their versions, so the root is asked first.
+ */
+static inline bool
+nm_page_unchanged(const NmTree *tree, NmPageNo no, uint64_t version)
+{
+	return nm_root_word(tree) != 0 && nm_pool_backed(tree->pool, no) &&
+		   nm_page_validate(nm_page(tree, no), version);
+}
+
 #endif /* NM_BTREE_PAGE_H */

@@ -393,9 +393,7 @@ follow_hint(NmScan *scan, NmPos *pos)
 		return false;
 	nm_epoch_enter(tree->pool);
 	old = nm_page(tree, scan->hint_page);
-	/* freed pages of a detached tree keep their versions: ask the root first */
-	if (nm_root_word(tree) != 0 && nm_pool_backed(tree->pool, scan->hint_page) &&
-		nm_page_validate(old, scan->hint_version))
+	if (nm_page_unchanged(tree, scan->hint_page, scan->hint_version))
 	{
 		pos->no = scan->hint_next;
 		pos->page = nm_page(tree, pos->no);
@@ -426,9 +424,7 @@ begins_at_guard(NmScan *scan, NmPos *pos)
 	pos->page = nm_page(tree, pos->no);
 	pos->version = guard->version;
 	nm_epoch_enter(tree->pool);
-	/* freed pages of a detached tree keep their versions: ask the root first */
-	if (nm_root_word(tree) != 0 && nm_pool_backed(tree->pool, pos->no) &&
-		nm_page_validate(pos->page, pos->version) &&
+	if (nm_page_unchanged(tree, pos->no, pos->version) &&
 		nm_page_search(tree, pos->page, pos->version, scan->lo, false, 0, &pos->idx))
 		return true;
 	nm_epoch_exit(tree->pool);
@@ -478,9 +474,7 @@ begins_in_last_leaf(NmScan *scan, NmPos *pos)
 	pos->page = nm_page(tree, pos->no);
 	pos->version = scan->leaf_version;
 	nm_epoch_enter(tree->pool);
-	/* freed pages of a detached tree keep their versions: ask the root first */
-	if (nm_root_word(tree) != 0 && nm_pool_backed(tree->pool, pos->no) &&
-		nm_page_validate(pos->page, pos->version))
+	if (nm_page_unchanged(tree, pos->no, pos->version))
 	{
 		/* one comparison tells most ranges that are elsewhere */
 		racy_leaf(pos->page, &lid, &removals, &flags, &right, &n);
