@@ -105,11 +105,11 @@ count_there(const int *status, size_t n, int node)
 	return there;
 }
 
-/* The mover of the extension: it makes its own clean list. */
+/* The mover of the extension, as numa.move_relation() calls it: it makes its own clean list. */
 static uint64_t
 move_clean(Mover *m, const Method *method, size_t n, int node)
 {
-	NmMoveOptions opt = {.page_size = 4096, .query_first = true};
+	NmMoveOptions opt = {.page_size = 4096};
 	NmMoveStats stats = {0};
 
 	opt.engine = method->kind == MOVE_STOCK_CLEAN ? NM_ENGINE_MOVE_PAGES : NM_ENGINE_MOVE_PAGES2;
