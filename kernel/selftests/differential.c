@@ -4,6 +4,7 @@
  * for the one twin and to move_pages2() for the other. What move_pages() moves
  * move_pages2() must move, too; it must give each entry the status that this kind
  * of memory has; and the contents must stay as they were, for all who map them.
+ * One page that only move_pages() moves is looked at by itself: the ring of aio.
  *
  * usage: differential [SEED [ROUNDS]]
  * Prints TAP. Needs root, two memory nodes, /dev/ram0 and /dev/ram1: for the
@@ -15,6 +16,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
+#include <linux/aio_abi.h>
 #include <linux/io_uring.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -612,6 +614,35 @@ static uint64_t mapcount(const char *at)
 	return count;
 }
 
+/*
+ * The exception: the kernel itself holds a reference to the ring of aio, which only
+ * the ring's own function for migration knows of. move_pages() tries, and moves it;
+ * move_pages2() sees a page that is pinned.
+ */
+static bool ring_of_aio(void)
+{
+	aio_context_t ctx = 0;
+	void *page;
+	int was, is, to, st, by_new, by_old;
+
+	if (syscall(SYS_io_setup, 100, &ctx))
+		die("io_setup");
+	page = (void *)(uintptr_t)ctx;
+	(void)*(volatile char *)page;
+	if (syscall(SYS_move_pages, 0, 1, &page, NULL, &was, 0))
+		die("move_pages");
+	to = !was;
+	if (move_new(&page, &to, &st, 1, 0, MOVE_PAGES2_MODE_SYNC, 0) != 1 ||
+	    syscall(SYS_move_pages, 0, 1, &page, NULL, &by_new, 0) ||
+	    syscall(SYS_move_pages, 0, 1, &page, &to, &is, OLD_MOVE_ALL) < 0 ||
+	    syscall(SYS_move_pages, 0, 1, &page, NULL, &by_old, 0))
+		die("the ring of aio");
+	syscall(SYS_io_destroy, ctx);
+	printf("# the ring of aio was on %d: move_pages2() says %d, is on %d; move_pages() brings it to %d\n",
+	       was, st, by_new, by_old);
+	return was >= 0 && st == -EBUSY && by_new == was && by_old == to;
+}
+
 int main(int argc, char **argv)
 {
 	const unsigned int rounds = argc > 2 ? atoi(argv[2]) : 30;
@@ -625,7 +656,7 @@ int main(int argc, char **argv)
 	seed = (argc > 1 ? strtoull(argv[1], NULL, 0) : 1) * 0x9e3779b97f4a7c15 + 1;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	number = find_call();
-	printf("1..%d\n", KINDS + 4);
+	printf("1..%d\n", KINDS + 5);
 	set_up_machine();
 	for (k = 0; k < KINDS; k++)
 		for (t = 0; t < TWINS; t++) {
@@ -675,6 +706,10 @@ int main(int argc, char **argv)
 	       bad ? "not " : "", k + 3, bad, OTHERS);
 	printf("%sok %d differential: hugetlb: %d processes share a page table (%lu)\n",
 	       tables == 1 ? "" : "not ", k + 4, OTHERS + 1, tables);
+	ok = ring_of_aio();
+	failed |= !ok;
+	printf("%sok %d differential: the ring of aio is moved by move_pages() only\n",
+	       ok ? "" : "not ", k + 5);
 	/* Gone for others at once, and from the device when we end */
 	umount2("/tmp/differential.fs", MNT_DETACH);
 	swapoff("/dev/ram0");
