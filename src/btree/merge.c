@@ -228,7 +228,7 @@ nm_leaf_merge(NmPage *p)
 	measure(p, 0, p->n, &shape);
 	if (shape.plain_bytes - shape.runs_bytes < NM_BODY_SIZE / 10)
 		return false;
-	memcpy(&old, p, NM_BODY_END);
+	nm_page_copy(&old, p, NM_BODY_END);
 	nm_page_clear(p);
 	nm_high_move(p, &old);
 	fill_runs(p, &old, 0, old.n, &shape);

@@ -290,6 +290,19 @@ nm_page_validate(const NmPage *p, uint64_t version)
 	return __atomic_load_n(&p->version, __ATOMIC_ACQUIRE) == version;
 }
 
+/*
+ * The first bytes of a locked page, but for its version: that word is the lock,
+ * and others try for it meanwhile.
+ */
+static inline void
+nm_page_copy(NmPage *to, const NmPage *from, size_t bytes)
+{
+	const size_t skip = sizeof(from->version);
+
+	_Static_assert(offsetof(NmPage, version) == 0, "the version comes first");
+	memcpy((char *) to + skip, (const char *) from + skip, bytes - skip);
+}
+
 extern bool nm_page_upgrade(NmPage *p, uint64_t version);
 extern void nm_page_lock(NmPage *p);
 extern void nm_page_unlock(NmPage *p);

@@ -212,8 +212,7 @@ static void
 copy_page(NmTree *tree, NmPage *to, NmPageNo to_no, const NmPage *from)
 {
 	(void) tree;
-	memcpy((char *) to + sizeof(uint64_t), (const char *) from + sizeof(uint64_t),
-		   NM_BODY_END - sizeof(uint64_t));
+	nm_page_copy(to, from, NM_BODY_END);
 	to->page = to_no;
 }
 

@@ -89,7 +89,7 @@ nm_split(NmTree *tree, NmPos *pos, const NmEntry *e, NmKeyCopy *sep, NmPageNo *r
 	NmPageNo high_over = NM_NO_PAGE;
 
 	NM_ASSERT(p->origin == 0);
-	memcpy(&old, p, sizeof(old));
+	nm_page_copy(&old, p, sizeof(old));
 	if (runs)
 	{
 		moved_from = nm_runs_split_point(tree, p, idx, e->item);
