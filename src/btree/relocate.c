@@ -209,9 +209,8 @@ cousin(NmTree *tree, NmPageNo parent, int level, NmPageNo hint, bool *leftmost)
 
 /* Everything but the version word and the pool's bytes. */
 static void
-copy_page(NmTree *tree, NmPage *to, NmPageNo to_no, const NmPage *from)
+copy_page(NmPage *to, NmPageNo to_no, const NmPage *from)
 {
-	(void) tree;
 	nm_page_copy(to, from, NM_BODY_END);
 	to->page = to_no;
 }
@@ -232,7 +231,7 @@ move_root(NmTree *tree, int level, NmPageNo old, NmPageNo new)
 	{
 		NM_STOP("relocate-root-locked");
 		nm_page_lock(q);
-		copy_page(tree, q, new, p);
+		copy_page(q, new, p);
 		nm_page_unlock(q);
 		done = __atomic_compare_exchange_n(&tree->shared->root, &word,
 										   ((uint64_t) level << 32) | new, false,
@@ -300,7 +299,7 @@ move_child(NmTree *tree, int level, NmPageNo parent_no, uint64_t parent_lid,
 		{
 			NM_STOP("relocate-locked");
 			nm_page_lock(q); /* private: free at once */
-			copy_page(tree, q, new, p);
+			copy_page(q, new, p);
 			nm_page_unlock(q);
 			nm_entry_set_child(parent, idx, new);
 			if (left)
