@@ -148,9 +148,14 @@ static bool
 tree_get(void *session, int64_t key, uint64_t *value)
 {
 	Session *s = session;
-	NmBound lo = {.item = {.key = key}, .tid = NM_TID_MIN};
-	NmBound hi = {.item = {.key = key}, .tid = NM_TID_MAX};
+	NmBound lo;
+	NmBound hi;
 
+	nm_bound_clear(&lo);
+	lo.item.key = key;
+	nm_bound_clear(&hi);
+	hi.item.key = key;
+	hi.tid = NM_TID_MAX;
 	nm_scan_init(&s->scan, &s->tree, NM_FORWARD, &lo, &hi);
 	if (nm_scan_next(&s->scan, &s->batch) != NM_OK)
 		return false;
@@ -158,22 +163,35 @@ tree_get(void *session, int64_t key, uint64_t *value)
 	return true;
 }
 
+static uint64_t
+sum_of(const uint64_t *values, int n)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += values[i];
+	return sum;
+}
+
 static int
 tree_scan(void *session, int64_t from, int max, uint64_t *sum)
 {
 	Session *s = session;
-	NmBound lo = {.item = {.key = from}, .tid = NM_TID_MIN};
-	NmBound hi = {.infinite = 1};
+	NmBound lo;
+	NmBound hi;
 	int have = 0;
 
+	nm_bound_clear(&lo);
+	lo.item.key = from;
+	nm_bound_clear(&hi);
+	hi.infinite = 1;
 	nm_scan_init(&s->scan, &s->tree, NM_FORWARD, &lo, &hi);
 	for (;;)
 	{
 		s->scan.most = max - have;
 		if (nm_scan_next(&s->scan, &s->batch) != NM_OK)
 			return have;
-		for (int i = 0; i < s->batch.n; i++)
-			*sum += s->batch.tids[i];
+		*sum += sum_of(s->batch.tids, s->batch.n);
 		have += s->batch.n;
 		if (have == max)
 			return have;

@@ -188,18 +188,33 @@ worker_main(void *arg)
 	}
 }
 
-/* Load by inserts in hashed order, as YCSB does. */
+/*
+ * Load by inserts in hashed order, as YCSB does; both trees at a time, so that
+ * neither has the fresher memory.
+ */
 static void
-load(const Contender *c, void *tree, const Options *o)
+load(void *trees[2], const Options *o)
 {
-	void *session = c->begin(tree, 0);
+	void *sessions[2] = {NULL, NULL};
 
+	for (int t = 0; t < 2; t++)
+	{
+		if (trees[t] != NULL)
+			sessions[t] = contenders[t]->begin(trees[t], 0);
+	}
 	for (uint64_t i = 0; i < o->entries; i++)
 	{
-		if (!c->insert(session, tb_key(o->keys, i), tb_value(i)))
-			give_up("no memory for the load");
+		for (int t = 0; t < 2; t++)
+		{
+			if (sessions[t] != NULL && !contenders[t]->insert(sessions[t], tb_key(o->keys, i), tb_value(i)))
+				give_up("no memory for the load");
+		}
 	}
-	c->end(session);
+	for (int t = 0; t < 2; t++)
+	{
+		if (sessions[t] != NULL)
+			contenders[t]->end(sessions[t]);
+	}
 }
 
 static void
@@ -433,8 +448,12 @@ main(int argc, char **argv)
 		if (o.count && strcmp(contenders[i]->name, o.count) != 0)
 			continue;
 		trees[i] = contenders[i]->open(room, MAX_THREADS, 1, &no_node);
-		load(contenders[i], trees[i], &o);
-		report_size(contenders[i], trees[i], "loaded");
+	}
+	load(trees, &o);
+	for (int i = 0; i < 2; i++)
+	{
+		if (trees[i] != NULL)
+			report_size(contenders[i], trees[i], "loaded");
 	}
 	next_number = o.entries;
 	for (const char *w = o.workloads; *w; w++)

@@ -553,7 +553,7 @@ fill_bound(NmScanKeys *sk, NmBound *bound, NmBoundKeys *keys, bool is_lower)
 	NmBoundColumn *first = &keys->cols[0];
 	bool integer;
 
-	memset(bound, 0, sizeof(*bound));
+	nm_bound_clear(bound);
 	keys->ncols = 0;
 	keys->have_tail = false;
 	for (int i = 0; i < sk->nprefix; i++)

@@ -149,9 +149,7 @@ nm_insert_unique(NmIndex *idx, Relation index, Relation heap,
 	if (idx->batch == NULL)
 		idx->batch = MemoryContextAlloc(TopMemoryContext, sizeof(NmBatch));
 
-	memset(&first, 0, sizeof(first));
-	first.item = *item;
-	first.tid = NM_TID_MIN;
+	nm_bound_at(&first, item, NM_TID_MIN);
 
 	for (;;)
 	{

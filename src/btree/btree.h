@@ -135,6 +135,33 @@ typedef struct NmBound
 	uint64_t tid;
 } NmBound;
 
+/* Field by field, since as a whole it would be cleared by a slow string instruction. */
+static inline void
+nm_bound_clear(NmBound *bound)
+{
+	bound->infinite = 0;
+	bound->item.key = 0;
+	bound->item.isnull = false;
+	bound->item.tag = 0;
+	bound->item.head = 0;
+	bound->item.data = NULL;
+	bound->item.len = 0;
+	bound->item.form = NULL;
+	bound->cmp = NULL;
+	bound->arg = NULL;
+	bound->head_valid = false;
+	bound->tid = NM_TID_MIN;
+}
+
+/* The place at (item, tid). */
+static inline void
+nm_bound_at(NmBound *bound, const NmItem *item, uint64_t tid)
+{
+	nm_bound_clear(bound);
+	bound->item = *item;
+	bound->tid = tid;
+}
+
 /* Process-local handle; one operation at a time. Lives as long as its user. */
 typedef struct NmTree
 {

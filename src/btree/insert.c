@@ -72,13 +72,15 @@ racy_fits(const NmPage *p, int pos, const NmItem *item, uint64_t tid, bool overf
 static NmStatus
 find_guard(NmTree *tree, const NmItem *item, uint64_t guard, NmPos *pos)
 {
-	NmBound first = {.item = *item, .tid = NM_TID_MIN};
-	NmStatus st = nm_descend(tree, &first, 0, false, false, pos, NULL, NULL);
+	NmBound first;
+	NmStatus st;
 	uint16_t flags;
 	uint64_t lid;
 	uint32_t origin;
 	int n;
 
+	nm_bound_at(&first, item, NM_TID_MIN);
+	st = nm_descend(tree, &first, 0, false, false, pos, NULL, NULL);
 	if (st != NM_OK)
 		return st;
 	racy_state(pos->page, &flags, &lid, &origin, &n);
@@ -112,11 +114,12 @@ NmStatus
 nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 			   NmGuard *guard, NmPageNo *leaf)
 {
-	NmBound bound = {.item = *item, .tid = tid};
+	NmBound bound;
 	bool overflow = tree->layout == NM_LAYOUT_GENERAL && item->len > NM_INLINE_MAX;
 	NmRetired retired;
 	NmStatus st;
 
+	nm_bound_at(&bound, item, tid);
 	retired.n = 0;
 	if (overflow)
 	{
@@ -339,8 +342,9 @@ nm_tree_insert(NmTree *tree, const NmItem *item, uint64_t tid,
 NmStatus
 nm_tree_delete(NmTree *tree, const NmItem *item, uint64_t tid)
 {
-	NmBound bound = {.item = *item, .tid = tid};
+	NmBound bound;
 
+	nm_bound_at(&bound, item, tid);
 	for (;;)
 	{
 		NmPos pos;

@@ -254,7 +254,7 @@ NM_RACY static inline bool
 nm_page_no_valid(const NmTree *tree, NmPageNo no)
 {
 	return no != NM_NO_PAGE &&
-		   (uint64_t) no < (uint64_t) tree->pool->pages_per_arena * tree->pool->narenas;
+		   no < tree->pool->npages;
 }
 
 /* ---- version lock (version.c) ---- */
@@ -395,6 +395,12 @@ extern NmStatus nm_descend(NmTree *tree, const NmBound *bound, int level, bool s
 						   bool want_idx, NmPos *pos, NmKeyCopy *low, bool *low_valid);
 
 /*
+ * The same to the leaf where a forward scan begins: what the scan will read
+ * there is asked for on the way.
+ */
+extern NmStatus nm_descend_to_read(NmTree *tree, const NmBound *from, const NmBound *to, int most, NmPos *pos);
+
+/*
  * Entries of the page before the place (upper: before or exactly at it), the
  * first "from" being known to be so.  False: the page has changed.
  */
@@ -403,6 +409,19 @@ extern bool nm_page_search(NmTree *tree, const NmPage *p, uint64_t version,
 /* Sign of (key copy - place); only an exactly equal (key, tid) gives 0. */
 extern int nm_copy_vs_bound(NmTree *tree, const NmKeyCopy *copy, const NmBound *bound);
 extern void nm_bound_from_copy(NmBound *bound, const NmKeyCopy *copy, uint64_t tid);
+
+/* ---- search among integers (fixed.c) ---- */
+
+/* What a forward scan is going to read from a place on. */
+typedef struct NmReading
+{
+	const NmBound *to;
+	int most; /* entries; 0 = all that are before "to" */
+} NmReading;
+
+extern int nm_fixed_page_search(const NmPage *p, const NmBound *bound, bool upper, int from);
+extern bool nm_fixed_descend(NmTree *tree, const NmBound *bound, int level, bool want_idx,
+							 const NmReading *reading, NmPos *pos);
 
 /* ---- stash of pages (handle.c) ---- */
 #define NM_STASH_MAX 96

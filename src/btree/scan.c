@@ -61,15 +61,33 @@ nm_scan_next_range(NmScan *scan)
 static void
 set_fence(NmScan *scan, const NmItem *item, uint64_t tid)
 {
-	scan->fence = *item;
-	scan->fence.form = NULL;
-	if (scan->tree->layout == NM_LAYOUT_GENERAL)
+	if (scan->tree->layout == NM_LAYOUT_FIXED)
+		/* field by field: what was just written in parts is slow to read as a whole */
+		scan->fence = (NmItem){.key = item->key, .isnull = item->isnull};
+	else
 	{
+		scan->fence = *item;
+		scan->fence.form = NULL;
 		memmove(scan->fence_buf, item->data, item->len);
 		scan->fence.data = scan->fence_buf;
 	}
 	scan->fence_tid = tid;
 	scan->fence_valid = true;
+}
+
+/*
+ * The scan goes on at a place of which the leaf at pos, as long as it stays as
+ * it is, says that it is before entry idx of page next.
+ */
+static inline void
+goes_on_at(NmScan *scan, const NmItem *item, uint64_t tid, const NmPos *pos, NmPageNo next, int idx)
+{
+	set_fence(scan, item, tid);
+	scan->hint_page = scan->dir == NM_BACKWARD ? NM_NO_PAGE : pos->no;
+	scan->hint_version = pos->version;
+	scan->hint_tree = scan->tree->tree_id;
+	scan->hint_next = next;
+	scan->hint_idx = idx;
 }
 
 void
@@ -132,30 +150,69 @@ nm_scan_import(NmScan *scan, const NmScanPosition *pos)
 	}
 }
 
-/* TIDs from their parts, four at a time where the machine can. */
-NM_RACY static void
-join_tids(uint64_t *restrict tids, const uint32_t *restrict blk, const uint16_t *restrict off, int n)
-{
-	int i = 0;
-
 #if defined(__SSE2__) && !defined(NM_TSAN)
-	const __m128i zero = _mm_setzero_si128();
-	const __m128i mask = _mm_set1_epi16(NM_KILLED_BIT - 1);
+/* Two keys as they lie. */
+static inline void
+copy_pair(int64_t *to, const int64_t *from)
+{
+	_mm_storeu_si128((__m128i *) to, _mm_loadu_si128((const __m128i *) from));
+}
 
-	for (; i + 4 <= n; i += 4)
+/* Four TIDs of blocks and offsets, the latter in the low halves. */
+static inline void
+join_four(uint64_t *tids, __m128i blk, __m128i off)
+{
+	__m128i low = _mm_or_si128(_mm_slli_epi32(blk, 16), off);
+	__m128i high = _mm_srli_epi32(blk, 16);
+
+	_mm_storeu_si128((__m128i *) tids, _mm_unpacklo_epi32(low, high));
+	_mm_storeu_si128((__m128i *) (tids + 2), _mm_unpackhi_epi32(low, high));
+}
+#endif
+
+/*
+ * Copy entries [from, to) of a leaf's arrays as they lie; racy.  Eight at a time
+ * where the machine can, so what lies behind them in the batch is overwritten.
+ */
+NM_RACY static void
+copy_integers(const NmPage *p, int from, int to, NmBatch *b)
+{
+	const int64_t *keys = nm_fx_keys(p) + from;
+	const uint32_t *blk = (const uint32_t *) (p->body + 8 * NM_LEAF_CAP) + from;
+	const uint16_t *off = (const uint16_t *) (p->body + 12 * NM_LEAF_CAP) + from;
+	int n = to - from;
+
+	b->n = n;
+	/* the three arrays come side by side */
+	for (int i = 0; i < n; i += 16)
 	{
-		__m128i b = _mm_loadu_si128((const __m128i *) (blk + i));
-		__m128i o = _mm_and_si128(_mm_loadl_epi64((const __m128i *) (off + i)), mask);
+		__builtin_prefetch(&blk[i]);
+		__builtin_prefetch(&off[i]);
+		__builtin_prefetch(&keys[i]);
+		__builtin_prefetch(&keys[i + 8]);
+	}
+#if defined(__SSE2__) && !defined(NM_TSAN)
+	_Static_assert(NM_LEAF_CAP + 7 <= NM_LEAF_MAX_ENTRIES, "room for seven more in a batch");
+	_Static_assert(14 * NM_LEAF_CAP + 2 * 7 <= NM_PAGE_SIZE - NM_BODY, "and offsets in the page");
+	for (int i = 0; i < n; i += 8)
+	{
+		const __m128i zero = _mm_setzero_si128();
+		__m128i o = _mm_and_si128(_mm_loadu_si128((const __m128i *) (off + i)), _mm_set1_epi16(NM_KILLED_BIT - 1));
 
-		o = _mm_unpacklo_epi16(o, zero);
-		_mm_storeu_si128((__m128i *) (tids + i),
-						 _mm_or_si128(_mm_slli_epi64(_mm_unpacklo_epi32(b, zero), 16), _mm_unpacklo_epi32(o, zero)));
-		_mm_storeu_si128((__m128i *) (tids + i + 2),
-						 _mm_or_si128(_mm_slli_epi64(_mm_unpackhi_epi32(b, zero), 16), _mm_unpackhi_epi32(o, zero)));
+		copy_pair(b->keys + i, keys + i);
+		copy_pair(b->keys + i + 2, keys + i + 2);
+		copy_pair(b->keys + i + 4, keys + i + 4);
+		copy_pair(b->keys + i + 6, keys + i + 6);
+		join_four(b->tids + i, _mm_loadu_si128((const __m128i *) (blk + i)), _mm_unpacklo_epi16(o, zero));
+		join_four(b->tids + i + 4, _mm_loadu_si128((const __m128i *) (blk + i + 4)), _mm_unpackhi_epi16(o, zero));
+	}
+#else
+	for (int i = 0; i < n; i++)
+	{
+		b->keys[i] = keys[i];
+		b->tids[i] = nm_tid_make(blk[i], off[i]);
 	}
 #endif
-	for (; i < n; i++)
-		tids[i] = nm_tid_make(blk[i], off[i]);
 }
 
 /* Copy the fixed arrays of entries [from, to) in scan order; racy. */
@@ -174,17 +231,7 @@ copy_fixed(const NmPage *p, int from, int to, bool backward, bool with_killed, N
 	to = nm_clamp(to, NM_LEAF_CAP);
 	if (!backward && !has_null && (!killed || with_killed))
 	{
-		/* all of them, as they lie; the three arrays come side by side */
-		b->n = to - from;
-		for (int i = from; i < to; i += 16)
-		{
-			__builtin_prefetch(&blk[i]);
-			__builtin_prefetch(&off[i]);
-			__builtin_prefetch(&keys[i]);
-			__builtin_prefetch(&keys[i + 8]);
-		}
-		nm_racy_copy(b->keys, keys + from, (size_t) b->n * sizeof(int64_t));
-		join_tids(b->tids, blk + from, off + from, b->n);
+		copy_integers(p, from, to, b);
 		return;
 	}
 	for (int k = 0; k < to - from; k++)
@@ -530,6 +577,11 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 			return NM_STALE;
 		if (from > to)
 			from = to;
+		if (scan->most > 0 && to - from > scan->most)
+		{
+			from = to - scan->most;
+			left_out = from - 1;
+		}
 		at_edge = from == 0;
 		if (at_edge && low == NULL)
 			return NM_STALE;
@@ -546,24 +598,12 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 			return NM_STALE;
 		if (to < from)
 			to = from;
+		if (scan->most > 0 && to - from > scan->most)
+			left_out = to = from + scan->most;
 		at_edge = to == n;
 		last = !at_edge || (flags & NM_PF_HIGH) == 0;
 		if (!last && !nm_entry_copy(tree, pos->page, -1, &edge))
 			return NM_STALE;
-	}
-
-	if (scan->most > 0 && to - from > scan->most)
-	{
-		if (backward)
-		{
-			from = to - scan->most;
-			left_out = from - 1;
-		}
-		else
-		{
-			to = from + scan->most;
-			left_out = to;
-		}
 	}
 
 	if (tree->layout == NM_LAYOUT_FIXED && nm_likely((flags & NM_PF_RUNS) == 0))
@@ -582,12 +622,7 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 		edge.item.data = edge.buf;
 		if (!nm_page_validate(pos->page, pos->version))
 			return NM_STALE;
-		set_fence(scan, &edge.item, backward ? edge.tid + 1 : edge.tid);
-		scan->hint_page = backward ? NM_NO_PAGE : pos->no;
-		scan->hint_version = pos->version;
-		scan->hint_tree = tree->tree_id;
-		scan->hint_next = pos->no;
-		scan->hint_idx = cut;
+		goes_on_at(scan, &edge.item, backward ? edge.tid + 1 : edge.tid, pos, pos->no, cut);
 		scan->started = true;
 		return NM_OK;
 	}
@@ -603,12 +638,7 @@ read_leaf(NmScan *scan, NmPos *pos, const NmKeyCopy *low, bool low_valid, NmBatc
 	{
 		const NmKeyCopy *next = backward ? low : &edge;
 
-		set_fence(scan, &next->item, next->tid);
-		scan->hint_page = backward ? NM_NO_PAGE : pos->no;
-		scan->hint_version = pos->version;
-		scan->hint_tree = tree->tree_id;
-		scan->hint_next = right;
-		scan->hint_idx = 0;
+		goes_on_at(scan, &next->item, next->tid, pos, right, 0);
 		/* nothing of the range is beyond the fence: spare the next visit */
 		if (backward ? (nm_copy_vs_bound(tree, next, scan->lo) <= 0) : (nm_copy_vs_bound(tree, next, scan->hi) >= 0))
 			scan->done = true;
@@ -626,10 +656,10 @@ one_key(const NmScan *scan)
 	const NmBound *lo = scan->lo;
 	const NmBound *hi = scan->hi;
 
-	return scan->dir == NM_FORWARD && !scan->started && scan->most == 0 &&
-		   scan->tree->layout == NM_LAYOUT_FIXED && lo->item.key == hi->item.key &&
-		   lo->cmp == NULL && hi->cmp == NULL && (lo->infinite | hi->infinite) == 0 &&
-		   !lo->item.isnull && !hi->item.isnull && hi->tid == NM_TID_MAX;
+	return lo->item.key == hi->item.key && scan->tree->layout == NM_LAYOUT_FIXED &&
+		   scan->dir == NM_FORWARD && !scan->started && scan->most == 0 &&
+		   (lo->infinite | hi->infinite | lo->item.isnull | hi->item.isnull) == 0 &&
+		   lo->cmp == NULL && hi->cmp == NULL && hi->tid == NM_TID_MAX;
 }
 
 /*
@@ -676,12 +706,45 @@ read_one_key(NmScan *scan, const NmPos *pos, NmBatch *b)
 	return true;
 }
 
-NmStatus
-nm_scan_next(NmScan *scan, NmBatch *batch)
+/*
+ * The whole of a scan for one integer.  NM_STALE: it takes more than one look
+ * at one leaf; nothing has been returned yet.
+ */
+static NmStatus
+next_of_one_key(NmScan *scan, NmBatch *batch)
+{
+	NmTree *tree = scan->tree;
+	NmPos pos;
+	bool read;
+
+	if (!begins_at_guard(scan, &pos) && !begins_in_last_leaf(scan, &pos))
+	{
+		nm_epoch_enter(tree->pool);
+		if (!nm_fixed_descend(tree, scan->lo, 0, true, NULL, &pos))
+		{
+			nm_epoch_exit(tree->pool);
+			return NM_STALE;
+		}
+	}
+	if (scan->lock_leaf != NULL && !leaf_is_locked(scan, &pos))
+		return NM_STALE;
+	NM_STOP("scan-leaf");
+	read = read_one_key(scan, &pos, batch);
+	nm_epoch_exit(tree->pool);
+	if (!read)
+	{
+		batch->n = 0;
+		return NM_STALE;
+	}
+	scan->started = scan->done = true;
+	return batch->n > 0 ? NM_OK : NM_END;
+}
+
+static NmStatus __attribute__((noinline))
+next_of_range(NmScan *scan, NmBatch *batch)
 {
 	NmTree *tree = scan->tree;
 
-	batch->n = 0;
 	while (!scan->done)
 	{
 		NmPos pos;
@@ -694,9 +757,7 @@ nm_scan_next(NmScan *scan, NmBatch *batch)
 
 		if (scan->started)
 		{
-			memset(&place, 0, sizeof(place));
-			place.item = scan->fence;
-			place.tid = scan->fence_tid;
+			nm_bound_at(&place, &scan->fence, scan->fence_tid);
 			start = &place;
 		}
 		else
@@ -709,7 +770,7 @@ nm_scan_next(NmScan *scan, NmBatch *batch)
 		if (!hinted)
 		{
 			if (scan->dir == NM_FORWARD)
-				st = nm_descend(tree, start, 0, false, true, &pos, NULL, NULL);
+				st = nm_descend_to_read(tree, start, scan->hi, scan->most, &pos);
 			else
 				st = nm_descend(tree, start, 0, true, true, &pos, &low, &low_valid);
 			if (st != NM_OK)
@@ -718,12 +779,6 @@ nm_scan_next(NmScan *scan, NmBatch *batch)
 		if (scan->lock_leaf != NULL && !leaf_is_locked(scan, &pos))
 			continue;
 		NM_STOP("scan-leaf");
-		if (one_key(scan) && read_one_key(scan, &pos, batch))
-		{
-			nm_epoch_exit(tree->pool);
-			scan->started = scan->done = true;
-			return batch->n > 0 ? NM_OK : NM_END;
-		}
 		batch->n = 0;
 		st = read_leaf(scan, &pos, hinted ? NULL : &low, low_valid, batch);
 		nm_epoch_exit(tree->pool);
@@ -737,4 +792,18 @@ nm_scan_next(NmScan *scan, NmBatch *batch)
 			return NM_OK;
 	}
 	return NM_END;
+}
+
+NmStatus
+nm_scan_next(NmScan *scan, NmBatch *batch)
+{
+	batch->n = 0;
+	if (one_key(scan))
+	{
+		NmStatus st = next_of_one_key(scan, batch);
+
+		if (st != NM_STALE)
+			return st;
+	}
+	return next_of_range(scan, batch);
 }

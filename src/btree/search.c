@@ -81,192 +81,8 @@ nm_copy_vs_bound(NmTree *tree, const NmKeyCopy *copy, const NmBound *bound)
 void
 nm_bound_from_copy(NmBound *bound, const NmKeyCopy *copy, uint64_t tid)
 {
-	memset(bound, 0, sizeof(*bound));
-	bound->item = copy->item;
+	nm_bound_at(bound, &copy->item, tid);
 	bound->item.data = copy->buf;
-	bound->tid = tid;
-}
-
-/* Half the window around the guess; wide enough for nearly all evenly spread keys. */
-#define GUESS_REACH 16
-
-/* First of the len keys from "at" on that is not below key. */
-NM_RACY static inline const int64_t *
-bisect(const int64_t *at, int len, int64_t key)
-{
-	/*
-	 * With jumps: a processor that guesses the way fetches ahead, which waiting
-	 * for each comparison would forbid.
-	 */
-	const int64_t *end = at + len;
-
-	while (at < end)
-	{
-		const int64_t *mid = at + (end - at) / 2;
-
-		if (*mid < key)
-			at = mid + 1;
-		else
-			end = mid;
-	}
-	return at;
-}
-
-/*
- * First of the 2 * GUESS_REACH keys from "at" on that is not below key; the last
- * one is not.  Without jumps: these lines were asked for together, so there is
- * nothing to fetch ahead, and every second jump would be guessed wrong.
- */
-NM_RACY static inline const int64_t *
-window_lower(const int64_t *at, int64_t key)
-{
-	_Static_assert(2 * GUESS_REACH == 32, "five halvings");
-	at += (at[15] < key) << 4;
-	at += (at[7] < key) << 3;
-	at += (at[3] < key) << 2;
-	at += (at[1] < key) << 1;
-	at += at[0] < key;
-	return at;
-}
-
-/*
- * First of keys[lo..end) that is not below key, or end.  The first look goes
- * where the key would be if keys were spread evenly between the ends, because
- * a leaf is seldom in the cache: evenly spread keys, such as row numbers and
- * hashes, then cost one miss after the header's, where bisecting costs one per
- * cache line on the way.  Uneven keys cost two comparisons more than bisecting.
- */
-NM_RACY static inline __attribute__((always_inline)) int
-fixed_lower(const NmPage *p, bool leaf, int lo, int end, int64_t key)
-{
-	const int64_t *keys = nm_fx_keys(p);
-
-	if (end - lo > 4 * GUESS_REACH)
-	{
-		/* the high key lies beside the header and stands for the last key */
-		int64_t low = keys[lo];
-		int64_t high = (p->flags & (NM_PF_HIGH | NM_PF_HIGH_NULL)) == NM_PF_HIGH ? p->hk_key : keys[end - 1];
-		int from = end - 2 * GUESS_REACH;
-
-		if (key <= low)
-			return lo;
-		if (key < high)
-		{
-			/* halves, so that they convert as signed numbers; high - low >= 2 */
-			double dist = (double) (int64_t) (((uint64_t) key - (uint64_t) low) >> 1);
-			double range = (double) (int64_t) (((uint64_t) high - (uint64_t) low) >> 1);
-			int there = lo + (int) (dist / range * (end - lo)) - GUESS_REACH;
-
-			from = there < from ? there : from;
-			from = from > lo ? from : lo;
-		}
-		if (leaf)
-		{
-			__builtin_prefetch(&keys[from + 8]);
-			__builtin_prefetch(&keys[from + GUESS_REACH]);
-			__builtin_prefetch(&keys[from + GUESS_REACH + 8]);
-			__builtin_prefetch((const uint32_t *) (p->body + 8 * NM_LEAF_CAP) + from + GUESS_REACH);
-			__builtin_prefetch((const uint16_t *) (p->body + 12 * NM_LEAF_CAP) + from + GUESS_REACH);
-		}
-		if (keys[from + 2 * GUESS_REACH - 1] < key)
-			lo = from + 2 * GUESS_REACH;
-		else if (keys[from] >= key)
-			end = from;
-		else
-			return (int) (window_lower(keys + from, key) - keys);
-	}
-	return (int) (bisect(keys + lo, end - lo, key) - keys);
-}
-
-/*
- * Where the place is among the entries [lo, end) of a FIXED page that are equal
- * to the bound from lo on; end may lie past them.
- */
-NM_RACY static int
-fixed_ties(const NmPage *p, int lo, int end, const NmItem *item, uint64_t tid, bool upper)
-{
-	const int64_t *keys = nm_fx_keys(p);
-	int hi = lo + 1;
-
-	/* end of the run of equal keys; usually it is short */
-	if (item->isnull)
-		hi = end;
-	else
-	{
-		for (int step = 1; hi < end && keys[hi] == item->key; step *= 2)
-			hi = hi + step < end ? hi + step : end;
-	}
-	while (lo < hi)
-	{
-		int mid = (lo + hi) / 2;
-		uint64_t t = nm_tid_make(nm_fx_blk(p)[mid], nm_fx_off(p)[mid]);
-
-		/* hi may have been past the run */
-		if ((item->isnull || keys[mid] == item->key) && (upper ? t <= tid : t < tid))
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
-/*
- * FIXED page, plain bound: no comparator, no copies.  The first "from" entries
- * are known to be before the place, which is often near them.
- */
-NM_RACY static inline __attribute__((always_inline)) int
-fixed_search(const NmPage *p, bool leaf, const NmBound *bound, bool upper, int from)
-{
-	const int64_t *keys = nm_fx_keys(p);
-	const int cap = leaf ? NM_LEAF_CAP : NM_INNER_CAP;
-	int n = p->n <= cap ? p->n : cap;
-	int lo = leaf ? 0 : 1;
-	int end = n;
-	int64_t key = bound->item.key;
-
-	if (n < lo)
-		return n;
-	if (nm_unlikely(p->nnull > 0 || bound->item.isnull))
-	{
-		int nn = p->nnull;
-
-		if (nn > n - lo)
-			nn = n - lo;
-		if (bound->item.isnull)
-		{
-			lo = p->nulls_first ? lo : n - nn;
-			return fixed_ties(p, lo, lo + nn, &bound->item, bound->tid, upper);
-		}
-		if (p->nulls_first)
-			lo += nn;
-		else
-			end -= nn;
-	}
-	if (from > 0)
-	{
-		if (from > lo && from <= end)
-			lo = from;
-		/* a lookup of one key looks for its end at its start */
-		if (lo < end && keys[lo] < key)
-			lo = fixed_lower(p, leaf, lo + 1, end, key);
-	}
-	else
-		lo = fixed_lower(p, leaf, lo, end, key);
-	if (lo >= end || keys[lo] != key || (bound->tid == NM_TID_MIN && !upper))
-		return lo;
-	/* behind all equal entries: there is one, mostly */
-	if (bound->tid == NM_TID_MAX && (lo + 1 == end || keys[lo + 1] != key))
-		return lo + 1;
-	return fixed_ties(p, lo, end, &bound->item, bound->tid, upper);
-}
-
-NM_RACY static int __attribute__((noinline))
-fixed_page_search(const NmPage *p, const NmBound *bound, bool upper, int from)
-{
-	if (nm_unlikely(nm_page_flags(p) & NM_PF_RUNS))
-		return nm_runs_fixed_search(p, bound, upper);
-	return p->level == 0 ? fixed_search(p, true, bound, upper, from)
-						 : fixed_search(p, false, bound, upper, from);
 }
 
 /* Keys (entries, or runs) whose head is below (or_equal: not above) the given one. */
@@ -430,13 +246,20 @@ compared_search(NmTree *tree, const NmPage *p, uint64_t version,
 	return true;
 }
 
+/* Is the place at an integer, which takes no comparator? */
+static inline bool
+is_integer(const NmTree *tree, const NmBound *bound)
+{
+	return tree->layout == NM_LAYOUT_FIXED && bound->cmp == NULL && !bound->infinite;
+}
+
 bool
 nm_page_search(NmTree *tree, const NmPage *p, uint64_t version,
 			   const NmBound *bound, bool upper, int from, int *count)
 {
-	if (tree->layout == NM_LAYOUT_FIXED && bound->cmp == NULL && !bound->infinite)
+	if (is_integer(tree, bound))
 	{
-		*count = fixed_page_search(p, bound, upper, from);
+		*count = nm_fixed_page_search(p, bound, upper, from);
 		return nm_page_validate(p, version);
 	}
 	return compared_search(tree, p, version, bound, upper, from, count);
@@ -492,64 +315,13 @@ count_restart(NmTree *tree, int *restarts)
 	}
 }
 
-/*
- * The usual case of nm_descend in one piece: integer keys, a plain bound, no
- * low fence wanted, nobody changes or has lately split what is on the way.
- * False: nothing is known, take the long way.  Inside the epoch section.
- */
-NM_RACY static bool
-descend_fixed(NmTree *tree, const NmBound *bound, int level, bool want_idx, NmPos *pos)
-{
-	uint64_t word = nm_root_word(tree);
-	NmPageNo no = nm_root_page(word);
-	NmPage *p = nm_page(tree, no);
-	int at = nm_root_level(word);
-	uint64_t version;
-
-	if (word == 0 || at < level)
-		return false;
-	version = nm_page_read_begin(p);
-	/* nobody vouches for the root's range */
-	if (!nm_page_is(tree, p, no, at) || (p->flags & NM_PF_HIGH))
-		return false;
-	while (at > level)
-	{
-		int idx = fixed_search(p, false, bound, true, 0) - 1;
-		NmPage *child;
-		uint64_t child_version;
-
-		if (idx < 0)
-			return false;
-		no = nm_fx_child(p)[idx];
-		if (!nm_page_validate(p, version) || !nm_page_no_valid(tree, no))
-			return false;
-		child = nm_page(tree, no);
-		__builtin_prefetch((char *) child + 64);
-		child_version = nm_page_read_begin(child);
-		at--;
-		if (!nm_page_is(tree, child, no, at) || (child->flags & NM_PF_PENDING) ||
-			!nm_page_validate(p, version))
-			return false;
-		p = child;
-		version = child_version;
-	}
-	pos->no = no;
-	pos->page = p;
-	pos->version = version;
-	pos->idx = want_idx ? fixed_page_search(p, bound, false, 0) : 0;
-	return nm_page_validate(p, version);
-}
-
-NmStatus
-nm_descend(NmTree *tree, const NmBound *bound, int level, bool strict,
-		   bool want_idx, NmPos *pos, NmKeyCopy *low, bool *low_valid)
+/* nm_descend for any bound, already inside the epoch section. */
+static NmStatus
+descend(NmTree *tree, const NmBound *bound, int level, bool strict,
+		bool want_idx, NmPos *pos, NmKeyCopy *low, bool *low_valid)
 {
 	int restarts = 0;
 
-	nm_epoch_enter(tree->pool);
-	if (tree->layout == NM_LAYOUT_FIXED && bound->cmp == NULL && !bound->infinite && !strict && low == NULL &&
-		descend_fixed(tree, bound, level, want_idx, pos))
-		return NM_OK;
 	for (;;)
 	{
 		int at;
@@ -665,6 +437,28 @@ nm_descend(NmTree *tree, const NmBound *bound, int level, bool strict,
 			nm_epoch_enter(tree->pool);
 		}
 	}
+}
+
+NmStatus
+nm_descend(NmTree *tree, const NmBound *bound, int level, bool strict,
+		   bool want_idx, NmPos *pos, NmKeyCopy *low, bool *low_valid)
+{
+	nm_epoch_enter(tree->pool);
+	if (!strict && low == NULL && is_integer(tree, bound) &&
+		nm_fixed_descend(tree, bound, level, want_idx, NULL, pos))
+		return NM_OK;
+	return descend(tree, bound, level, strict, want_idx, pos, low, low_valid);
+}
+
+NmStatus
+nm_descend_to_read(NmTree *tree, const NmBound *from, const NmBound *to, int most, NmPos *pos)
+{
+	NmReading reading = {.to = to, .most = most};
+
+	nm_epoch_enter(tree->pool);
+	if (is_integer(tree, from) && nm_fixed_descend(tree, from, 0, true, &reading, pos))
+		return NM_OK;
+	return descend(tree, from, 0, false, true, pos, NULL, NULL);
 }
 
 NmStatus

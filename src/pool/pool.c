@@ -147,6 +147,7 @@ nm_pool_create(const NmPoolConfig *config, void *shared, char *err, size_t errle
 	pool->config = *config;
 	pool->arena_bytes = config->arena_bytes;
 	pool->pages_per_arena = (uint32_t) (config->arena_bytes / NM_PAGE_SIZE);
+	pool->npages = (uint64_t) pool->pages_per_arena * (uint64_t) config->narenas;
 	pool->narenas = config->narenas;
 	memcpy(pool->nodes, config->nodes, sizeof(pool->nodes));
 	pool->epoch = 1;

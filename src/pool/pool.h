@@ -99,6 +99,7 @@ typedef struct NmPool
 	char *base; /* start of the mapping */
 	size_t arena_bytes;
 	uint32_t pages_per_arena;
+	uint64_t npages; /* of all arenas; page numbers are below */
 	int narenas;
 	int nodes[NM_MAX_NODES];
 	int memfd;
