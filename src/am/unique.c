@@ -281,11 +281,8 @@ check_conflicts(NmIndex *idx, NmTree *tree, Relation heap, const NmItem *item,
 	NmVerdict verdict = NM_UNIQUE;
 	bool finished = false;
 
-	memset(&lo, 0, sizeof(lo));
-	lo.item = *item;
-	hi = lo;
-	lo.tid = NM_TID_MIN;
-	hi.tid = NM_TID_MAX;
+	nm_bound_at(&lo, item, NM_TID_MIN);
+	nm_bound_at(&hi, item, NM_TID_MAX);
 
 	nm_scan_init(&scan, tree, NM_FORWARD, &lo, &hi);
 	nm_scan_guard(&scan, guard);

@@ -293,6 +293,8 @@ touch_entries(const NmPage *leaf, int guess)
 	const char *body = leaf->body;
 	int from = guess > LEAF_REACH ? guess - LEAF_REACH : 0;
 
+	/* a page that was being changed may have left any number in fills */
+	from = from < NM_LEAF_CAP - 2 * LEAF_REACH ? from : NM_LEAF_CAP - 2 * LEAF_REACH;
 	touch(body + 8 * from);
 	touch(body + 8 * from + 64);
 	touch(body + 8 * from + 128);
