@@ -256,6 +256,22 @@ nm_fixed_page_search(const NmPage *p, const NmBound *bound, bool upper, int from
 }
 
 /*
+ * Of a leaf that covers the key, whose first idx entries are before all of the
+ * key's: has neither it nor any other leaf an entry of the key?  False also if
+ * that takes a second look.  Racy, as all of this.
+ */
+NM_RACY bool
+nm_fixed_absent(const NmPage *p, int64_t key, int idx)
+{
+	uint16_t flags = nm_page_flags(p);
+	int n = p->n < NM_LEAF_CAP ? p->n : NM_LEAF_CAP;
+
+	if (p->nnull > 0 || (flags & (NM_PF_RUNS | NM_PF_HIGH_NULL)))
+		return false;
+	return idx < n ? nm_fx_keys(p)[idx] != key : (flags & NM_PF_HIGH) == 0 || p->hk_key != key;
+}
+
+/*
  * Half the number of entries that a page had when this process last descended
  * to it, at its page number modulo the size; 0 = not known, or no plain page.
  * A guess and nothing else, since pages change and share their places here.

@@ -419,6 +419,7 @@ typedef struct NmReading
 	int most; /* entries; 0 = all that are before "to" */
 } NmReading;
 
+extern bool nm_fixed_absent(const NmPage *p, int64_t key, int idx);
 extern int nm_fixed_page_search(const NmPage *p, const NmBound *bound, bool upper, int from);
 extern bool nm_fixed_descend(NmTree *tree, const NmBound *bound, int level, bool want_idx,
 							 const NmReading *reading, NmPos *pos);

@@ -479,6 +479,25 @@ begins_at_guard(NmScan *scan, NmPos *pos)
 }
 
 /*
+ * The guard was told when its leaf was found that nobody has its key, which is
+ * what the scan asks for, and the leaf has not changed since.
+ */
+static bool
+guard_says_empty(const NmScan *scan)
+{
+	const NmGuard *guard = scan->guard;
+	NmTree *tree = scan->tree;
+	bool unchanged;
+
+	if (guard->idx < 0 || scan->started || guard->tree_id != tree->tree_id)
+		return false;
+	nm_epoch_enter(tree->pool);
+	unchanged = nm_page_unchanged(tree, guard->page, guard->version);
+	nm_epoch_exit(tree->pool);
+	return unchanged;
+}
+
+/*
  * The range has been read and is empty; idx is where it would be in the leaf at
  * pos, the only one that it could be in.
  */
@@ -798,6 +817,11 @@ NmStatus
 nm_scan_next(NmScan *scan, NmBatch *batch)
 {
 	batch->n = 0;
+	if (scan->guard != NULL && guard_says_empty(scan))
+	{
+		scan->started = scan->done = true;
+		return NM_END;
+	}
 	if (one_key(scan))
 	{
 		NmStatus st = next_of_one_key(scan, batch);

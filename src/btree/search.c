@@ -478,18 +478,22 @@ nm_leftmost(NmTree *tree, int level, NmPageNo *no)
 NmStatus
 nm_tree_first_leaf(NmTree *tree, const NmBound *bound, NmGuard *guard)
 {
+	/* the lowest place of an integer: whether it is there can be told at once */
+	bool integer = is_integer(tree, bound) && !bound->item.isnull && bound->tid == NM_TID_MIN;
 	NmPos pos;
 
 	for (;;)
 	{
-		NmStatus st = nm_descend(tree, bound, 0, false, false, &pos, NULL, NULL);
+		NmStatus st = nm_descend(tree, bound, 0, false, integer, &pos, NULL, NULL);
 		uint64_t l;
 		uint32_t origin;
+		bool absent;
 
 		if (st != NM_OK)
 			return st;
 		nm_racy_copy(&l, &pos.page->lid, sizeof(l));
 		nm_racy_copy(&origin, &pos.page->origin, sizeof(origin));
+		absent = integer && nm_fixed_absent(pos.page, bound->item.key, pos.idx);
 		if (nm_page_validate(pos.page, pos.version))
 		{
 			nm_epoch_exit(tree->pool);
@@ -497,7 +501,7 @@ nm_tree_first_leaf(NmTree *tree, const NmBound *bound, NmGuard *guard)
 			guard->page = pos.no;
 			guard->version = pos.version;
 			guard->tree_id = tree->tree_id;
-			guard->idx = -1;
+			guard->idx = absent ? pos.idx : -1;
 			tree->leaf_id = (uint32_t) l;
 			tree->leaf_origin = origin;
 			return NM_OK;
