@@ -68,6 +68,17 @@ typedef struct Contender
 	size_t (*relocate)(void *session, int64_t from, int64_t to, int node);
 } Contender;
 
+/* What a scan found, added up. */
+static inline uint64_t
+tb_sum(const uint64_t *values, int n)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += values[i];
+	return sum;
+}
+
 /* Trees opened from now on lie on huge pages, as far as the kernel has them. */
 extern bool tb_huge_pages;
 

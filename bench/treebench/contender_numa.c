@@ -163,16 +163,6 @@ tree_get(void *session, int64_t key, uint64_t *value)
 	return true;
 }
 
-static uint64_t
-sum_of(const uint64_t *values, int n)
-{
-	uint64_t sum = 0;
-
-	for (int i = 0; i < n; i++)
-		sum += values[i];
-	return sum;
-}
-
 static int
 tree_scan(void *session, int64_t from, int max, uint64_t *sum)
 {
@@ -191,7 +181,7 @@ tree_scan(void *session, int64_t from, int max, uint64_t *sum)
 		s->scan.most = max - have;
 		if (nm_scan_next(&s->scan, &s->batch) != NM_OK)
 			return have;
-		*sum += sum_of(s->batch.tids, s->batch.n);
+		*sum += tb_sum(s->batch.tids, s->batch.n);
 		have += s->batch.n;
 		if (have == max)
 			return have;

@@ -74,23 +74,13 @@ control_get(void *session, int64_t key, uint64_t *value)
 	return olc_lookup(((Session *) session)->tree, key, value);
 }
 
-static uint64_t
-sum_of(const uint64_t *values, int n)
-{
-	uint64_t sum = 0;
-
-	for (int i = 0; i < n; i++)
-		sum += values[i];
-	return sum;
-}
-
 static int
 control_scan(void *session, int64_t from, int max, uint64_t *sum)
 {
 	Session *s = session;
 	int n = olc_scan(s->tree, from, max < SCAN_MAX ? max : SCAN_MAX, s->keys, s->values);
 
-	*sum += sum_of(s->values, n);
+	*sum += tb_sum(s->values, n);
 	return n;
 }
 
