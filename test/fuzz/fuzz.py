@@ -92,7 +92,10 @@ class Fuzzer:
             self.other = self.connect()
             self.table = t = Table(self.s, r, self.kinds)
             t.slow_loads = writers > 0
+            # a crash may lose the last commits, but not that there is a table
+            self.s.run("SET synchronous_commit = on")
             t.create()
+            self.s.run("RESET synchronous_commit")
             changer = Changer(t, r, self.other)
             first = r.random() < (0.8 if t.constrained else 0.3)
             if not first:
