@@ -137,8 +137,8 @@ fixed_lower(const NmPage *p, bool leaf, int lo, int end, int64_t key, int guess)
 			__builtin_prefetch(&keys[from + 8]);
 			__builtin_prefetch(&keys[from + LEAF_REACH]);
 			__builtin_prefetch(&keys[from + LEAF_REACH + 8]);
-			__builtin_prefetch((const uint32_t *) (p->body + 8 * NM_LEAF_CAP) + from + LEAF_REACH);
-			__builtin_prefetch((const uint16_t *) (p->body + 12 * NM_LEAF_CAP) + from + LEAF_REACH);
+			__builtin_prefetch(nm_leaf_blk(p) + from + LEAF_REACH);
+			__builtin_prefetch(nm_leaf_off(p) + from + LEAF_REACH);
 		}
 		/* a near miss is mostly in the window beside it */
 		for (int tries = 0; tries < 2; tries++)
@@ -316,9 +316,9 @@ touch_entries(const NmPage *leaf, int guess)
 	touch(body + 8 * from + 128);
 	touch(body + 8 * from + 192);
 	touch(body + 8 * from + 248);
-	touch(body + 8 * NM_LEAF_CAP + 4 * from + 2 * LEAF_REACH);
-	touch(body + 8 * NM_LEAF_CAP + 4 * from + 6 * LEAF_REACH);
-	touch(body + 12 * NM_LEAF_CAP + 2 * from + 2 * LEAF_REACH);
+	touch(nm_leaf_blk(leaf) + from + LEAF_REACH / 2);
+	touch(nm_leaf_blk(leaf) + from + 3 * LEAF_REACH / 2);
+	touch(nm_leaf_off(leaf) + from + LEAF_REACH);
 }
 
 /*
@@ -332,9 +332,9 @@ touch_start(const NmPage *leaf)
 	touch(leaf->body);
 	touch(leaf->body + 64);
 	touch(leaf->body + 128);
-	touch(leaf->body + 8 * NM_LEAF_CAP);
-	touch(leaf->body + 8 * NM_LEAF_CAP + 64);
-	touch(leaf->body + 12 * NM_LEAF_CAP);
+	touch(nm_leaf_blk(leaf));
+	touch(nm_leaf_blk(leaf) + 16);
+	touch(nm_leaf_off(leaf));
 }
 
 /*

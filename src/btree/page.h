@@ -121,11 +121,24 @@ nm_fx_keys(const NmPage *p)
 	return (int64_t *) p->body;
 }
 
+/* Of what is known to be a leaf, without a look at its level. */
+static inline uint32_t *
+nm_leaf_blk(const NmPage *p)
+{
+	return (uint32_t *) (p->body + 8 * NM_LEAF_CAP);
+}
+
+static inline uint16_t *
+nm_leaf_off(const NmPage *p)
+{
+	return (uint16_t *) (p->body + 12 * NM_LEAF_CAP);
+}
+
 NM_RACY static inline uint32_t *
 nm_fx_blk(const NmPage *p)
 {
 	return p->level == 0
-			   ? (uint32_t *) (p->body + 8 * NM_LEAF_CAP)
+			   ? nm_leaf_blk(p)
 			   : (uint32_t *) (p->body + 12 * NM_INNER_CAP);
 }
 
@@ -133,7 +146,7 @@ NM_RACY static inline uint16_t *
 nm_fx_off(const NmPage *p)
 {
 	return p->level == 0
-			   ? (uint16_t *) (p->body + 12 * NM_LEAF_CAP)
+			   ? nm_leaf_off(p)
 			   : (uint16_t *) (p->body + 16 * NM_INNER_CAP);
 }
 

@@ -178,8 +178,8 @@ NM_RACY static void
 copy_integers(const NmPage *p, int from, int to, NmBatch *b)
 {
 	const int64_t *keys = nm_fx_keys(p) + from;
-	const uint32_t *blk = (const uint32_t *) (p->body + 8 * NM_LEAF_CAP) + from;
-	const uint16_t *off = (const uint16_t *) (p->body + 12 * NM_LEAF_CAP) + from;
+	const uint32_t *blk = nm_leaf_blk(p) + from;
+	const uint16_t *off = nm_leaf_off(p) + from;
 	int n = to - from;
 
 	b->n = n;
@@ -691,8 +691,8 @@ read_one_key(NmScan *scan, const NmPos *pos, NmBatch *b)
 {
 	const NmPage *p = pos->page;
 	const int64_t *keys = nm_fx_keys(p);
-	const uint32_t *blk = (const uint32_t *) (p->body + 8 * NM_LEAF_CAP);
-	const uint16_t *off = (const uint16_t *) (p->body + 12 * NM_LEAF_CAP);
+	const uint32_t *blk = nm_leaf_blk(p);
+	const uint16_t *off = nm_leaf_off(p);
 	int64_t key = scan->lo->item.key;
 	int end = p->n < NM_LEAF_CAP ? p->n : NM_LEAF_CAP;
 	int i = pos->idx;

@@ -92,7 +92,7 @@ nm_treemove_init(void)
 		return;
 	treemove_cxt = AllocSetContextCreate(TopMemoryContext, "numa_migrate trees", ALLOCSET_DEFAULT_SIZES);
 	tree_scratch = MemoryContextAlloc(treemove_cxt, nm_tree_scratch_size());
-	nchunks = (uint32) (((uint64) nm_pool->pages_per_arena * nm_pool->narenas + NM_CHUNK_PAGES - 1) / NM_CHUNK_PAGES);
+	nchunks = (uint32) ((nm_pool->npages + NM_CHUNK_PAGES - 1) / NM_CHUNK_PAGES);
 	chunk_owner = MemoryContextAllocExtended(treemove_cxt, (Size) nchunks * sizeof(uint64), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	chunk_want = MemoryContextAllocExtended(treemove_cxt, nchunks, MCXT_ALLOC_HUGE);
 	memset(chunk_want, -1, nchunks);
