@@ -51,6 +51,19 @@ SELECT c AS columns, build_and_check(c, '64MB') AS in_memory, build_and_check(c,
 FROM unnest(ARRAY['s', 's COLLATE "C" DESC NULLS LAST', 's COLLATE "C"', 'b', 'c COLLATE "C"', 'c COLLATE "C" DESC', 'n', 'f',
 	'f DESC', 'u', 'u NULLS FIRST', 'd, s', 's, n DESC', 'd, b NULLS FIRST, n']) c;
 
+-- ICU: by the collation's sort keys, of 16 bytes, of 64 where strings begin alike, of 8 where these do not help.
+CREATE COLLATION build_ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+CREATE COLLATION build_kn (provider = icu, locale = 'en-u-kn-true');
+SELECT c AS columns, build_and_check(c, '64MB') AS in_memory, build_and_check(c, '1MB') AS in_runs
+FROM unnest(ARRAY['s COLLATE "en-x-icu"', 's COLLATE "en-x-icu" DESC NULLS LAST', 's COLLATE build_kn', 'u COLLATE build_ci', 'u DESC, d',
+	'c COLLATE "en-x-icu"', 'c COLLATE "en-x-icu" DESC', 'u, s COLLATE "en-x-icu"',
+	'(repeat(''z'', 70) || s) COLLATE "en-x-icu"', '(repeat(''z'', 70) || s) COLLATE "en-x-icu" DESC']) c;
+ALTER TABLE build_t SET (parallel_workers = 2);
+SELECT c AS columns, build_and_check(c, '1MB') AS by_several
+FROM unnest(ARRAY['s COLLATE "en-x-icu"', 's COLLATE "en-x-icu" DESC NULLS LAST', '(repeat(''z'', 70) || s) COLLATE "en-x-icu"', 'n']) c;
+ALTER TABLE build_t RESET (parallel_workers);
+DROP COLLATION build_ci, build_kn;
+
 -- Equal keys only differ in their rows: the index on one column keeps them in the rows' order.
 CREATE INDEX build_i ON build_t USING numa_btree (d);
 CREATE INDEX build_j ON build_t USING numa_btree (u);

@@ -260,7 +260,7 @@ entry_present(NmCheck *check, const NmItem *item, uint64 tid, bool with_killed)
 	NmBound lo;
 	NmBound hi;
 
-	memset(&lo, 0, sizeof(lo));
+	nm_bound_clear(&lo);
 	lo.item = *item;
 	lo.tid = tid;
 	hi = lo;
@@ -363,8 +363,8 @@ check_entries(NmCheck *check)
 	check->fetch = table_index_fetch_begin(check->heap);
 #endif
 
-	memset(&lo, 0, sizeof(lo));
-	memset(&hi, 0, sizeof(hi));
+	nm_bound_clear(&lo);
+	nm_bound_clear(&hi);
 	lo.infinite = -1;
 	hi.infinite = 1;
 	nm_scan_init(&check->scan, check->tree, NM_FORWARD, &lo, &hi);

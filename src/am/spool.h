@@ -52,10 +52,24 @@ typedef struct NmSpoolTuple
 	IndexTuple itup;
 } NmSpoolTuple;
 
+/*
+ * The beginning of a collation's sort key of the first column (spool_sortkey.c);
+ * it follows the index tuple, in memory and in runs.  NULL has none: len is 0.
+ */
+typedef struct NmSortKey
+{
+	uint8 len;
+	bool cut; /* there may be more of it */
+	char data[FLEXIBLE_ARRAY_MEMBER];
+} NmSortKey;
+
+/* Bytes of a sort key that are kept at most. */
+#define NM_SORT_KEY_MAX 64
+
 /* Room for the name of a run in a shared set of files. */
 #define NM_RUN_NAME 32
 
-/* Bytes of a run kept in memory; a record has at most 16 + 2,704. */
+/* Bytes of a run kept in memory; a record has at most 16 + 2,704 + 72. */
 #define NM_RUN_BUFFER 16384
 
 /* A sorted run on disk.  At most one record, at buf + pos, is looked at. */
@@ -94,10 +108,12 @@ struct NmSpool
 	int64 maxentries; /* allocated */
 
 	/* GENERAL */
-	MemoryContext tuple_cxt; /* the index tuples in memory, nothing else */
-	bool heads;				 /* entry.key is a head of the tree's kind */
-	int64 ntotal;			 /* tuples ever added, and when to look again ... */
-	int64 abbrev_next;		 /* ... whether abbreviating is worth it */
+	MemoryContext tuple_cxt;		 /* the index tuples in memory, nothing else */
+	bool heads;						 /* entry.key is a head of the tree's kind, or of sort keys */
+	struct pg_locale_struct *locale; /* sort keys are made by it; else NULL */
+	int sort_key_step;				 /* how long they are from now on */
+	int64 ntotal;					 /* tuples ever added, and when to look again ... */
+	int64 abbrev_next;				 /* ... whether abbreviating is worth it */
 	SortSupportData support[INDEX_MAX_KEYS];
 	NmTupleBuffer image; /* of the entry that is handed to the tree */
 
@@ -150,6 +166,12 @@ extern void nm_spool_general_flush(NmSpool *spool);
 extern void nm_spool_general_stop_abbreviating(NmSpool *spool);
 extern void nm_spool_general_load(NmSpool *spool);
 
+/* spool_sortkey.c */
+extern void nm_sort_keys_begin(NmSpool *spool);
+extern IndexTuple nm_sort_key_attach(NmSpool *spool, IndexTuple itup);
+extern int nm_sort_keys_compare(const NmSpool *spool, IndexTuple a, IndexTuple b);
+extern void nm_sort_keys_review(NmSpool *spool);
+
 /* spool_runs.c */
 extern NmRun *nm_run_begin(NmSpool *spool);
 extern void nm_run_write(NmRun *run, const void *data, Size len);
@@ -167,6 +189,23 @@ static inline IndexTuple
 nm_record_tuple(const NmSpoolEntry *e)
 {
 	return (IndexTuple) (e + 1);
+}
+
+static inline NmSortKey *
+nm_sort_key(IndexTuple itup)
+{
+	return (NmSortKey *) ((char *) itup + MAXALIGN(IndexTupleSize(itup)));
+}
+
+/* Bytes of a tuple with its sort key, if it has one. */
+static inline Size
+nm_spool_tuple_size(const NmSpool *spool, IndexTuple itup)
+{
+	Size size = MAXALIGN(IndexTupleSize(itup));
+
+	if (spool->locale)
+		size += MAXALIGN(offsetof(NmSortKey, data) + nm_sort_key(itup)->len);
+	return size;
 }
 
 #endif /* NM_SPOOL_H */

@@ -4,12 +4,13 @@
  *	  Sort entries of the GENERAL layout: index tuples.
  *
  * An entry has 64 bits that decide most comparisons without its tuple:
- *	- the head that the tree uses, too, where the first column has one.  All is
- *	  sorted by heads first; what has equal heads is sorted by the next eight
- *	  bytes of the first column, and so on, where that is a string of bytes
- *	  (a radix sort from the top, with quicksort inside);
- *	- else the abbreviated key that the type's own sort support offers (numeric,
- *	  text under ICU collations), as long as it finds that worth it.
+ *	- the head that the tree uses, too, where the first column has one, or that
+ *	  of the collation's sort key (spool_sortkey.c).  All is sorted by heads
+ *	  first; what has equal heads is sorted by the next eight bytes of the first
+ *	  column, or of the sort key, and so on, where that is a string of bytes (a
+ *	  radix sort from the top, with quicksort inside);
+ *	- else the abbreviated key that the type's own sort support offers (numeric),
+ *	  as long as it finds that worth it.
  * What they leave open is decided by the columns, then by the TID.
  *
  * Any order function will do: tuplesort, which we could use for classes whose
@@ -79,6 +80,12 @@ compare_rest(NmSpool *spool, const NmSpoolEntry *a, IndexTuple ta,
 		if (r != 0)
 			return r;
 	}
+	if (spool->locale)
+	{
+		r = nm_sort_keys_compare(spool, ta, tb);
+		if (r != 0)
+			return r;
+	}
 	r = nm_compare_tuples(&spool->idx->desc, ta, tb, spool->support);
 	return r != 0 ? r : compare_tids(a, b);
 }
@@ -142,7 +149,8 @@ nm_spool_general_begin(NmSpool *spool)
 {
 	const NmKeyDesc *desc = &spool->idx->desc;
 
-	spool->heads = desc->head != NM_HEAD_NONE;
+	nm_sort_keys_begin(spool);
+	spool->heads = desc->head != NM_HEAD_NONE || spool->locale != NULL;
 	for (int i = 0; i < desc->nkeys; i++)
 	{
 		SortSupport ssup = &spool->support[i];
@@ -154,7 +162,7 @@ nm_spool_general_begin(NmSpool *spool)
 		ssup->ssup_collation = desc->collation[i];
 		ssup->ssup_nulls_first = (desc->indoption[i] & INDOPTION_NULLS_FIRST) != 0;
 		ssup->ssup_attno = i + 1;
-		ssup->abbreviate = i == 0;
+		ssup->abbreviate = i == 0 && spool->locale == NULL;
 		op = ordering_operator(spool, i);
 		if (OidIsValid(op))
 			PrepareSortSupportFromOrderingOp(op, ssup);
@@ -182,10 +190,58 @@ nm_spool_general_compare(NmSpool *spool, const NmSpoolEntry *a, IndexTuple ta,
 	return compare_rest(spool, a, ta, b, tb);
 }
 
+/* The head of a tuple, before sorting has changed it. */
+static inline uint64
+head_of_tuple(const NmSpool *spool, IndexTuple itup)
+{
+	const NmKeyDesc *desc = &spool->idx->desc;
+	const NmSortKey *key;
+
+	if (spool->locale == NULL)
+		return nm_tuple_head(desc, itup);
+	key = nm_sort_key(itup);
+	if (key->len == 0)
+		return desc->nulls_first ? 0 : PG_UINT64_MAX;
+	return nm_key_word(desc, key->data, key->len, 0);
+}
+
 /*
- * Give the tuples the eight bytes of the first column after `words` words as
- * heads, padded with zeros.  False if there are none, or if it is no string
- * of bytes; nothing is changed then.
+ * The bytes that order the first column, as far as they do.  False if they are
+ * not known after the first `words` words: it is NULL, or no string of bytes, or
+ * compressed, or its sort key is cut off.
+ */
+static bool
+ordering_bytes(const NmSpool *spool, IndexTuple itup, int words, const char **data, int *len)
+{
+	const NmKeyDesc *desc = &spool->idx->desc;
+	struct varlena *v;
+	bool isnull;
+
+	if (spool->locale)
+	{
+		const NmSortKey *key = nm_sort_key(itup);
+
+		*data = key->data;
+		*len = key->len;
+		return *len > 0 && (!key->cut || *len > words * 8);
+	}
+	if (desc->column[0] != NM_ORDER_VARLENA && desc->column[0] != NM_ORDER_BPCHAR)
+		return false;
+	v = (struct varlena *) DatumGetPointer(index_getattr(itup, 1, desc->tupdesc, &isnull));
+	if (isnull || VARATT_IS_COMPRESSED(v))
+		return false;
+	*data = VARDATA_ANY(v);
+	*len = VARSIZE_ANY_EXHDR(v);
+	if (desc->column[0] == NM_ORDER_BPCHAR)
+		*len = bpchartruelen(unconstify(char *, *data), *len);
+	return true;
+}
+
+/*
+ * Give the tuples the eight bytes of the first column, or of its sort key,
+ * after `words` words as heads, padded with zeros.  False if there are none, or
+ * if it is no string of bytes; nothing is changed then.  (Heads of NULLs are
+ * equal to none but the extreme.)
  *
  * Right because the words before are equal, padded ones included: where padded
  * strings differ first, the smaller byte belongs to the smaller string, or is
@@ -194,37 +250,24 @@ nm_spool_general_compare(NmSpool *spool, const NmSpoolEntry *a, IndexTuple ta,
 static bool
 next_heads(const NmSpool *spool, NmSpoolTuple *t, int64 n, int words)
 {
-	const NmKeyDesc *desc = &spool->idx->desc;
 	bool any = false;
+	const char *data;
+	int len;
 
-	if (words >= REFINE_MAX ||
-		(desc->column[0] != NM_ORDER_VARLENA && desc->column[0] != NM_ORDER_BPCHAR))
+	if (words >= REFINE_MAX)
 		return false;
-
-	for (int pass = 0; pass < 2; pass++)
+	for (int64 i = 0; i < n; i++)
 	{
-		for (int64 i = 0; i < n; i++)
-		{
-			bool isnull;
-			Datum d = index_getattr(t[i].itup, 1, desc->tupdesc, &isnull);
-			struct varlena *v;
-			int len;
-
-			if (isnull)
-				return false; /* heads of NULLs are equal to none but the extreme */
-			if (pass == 0 && VARATT_IS_COMPRESSED(DatumGetPointer(d)))
-				return false;
-			v = (struct varlena *) DatumGetPointer(d);
-			len = VARSIZE_ANY_EXHDR(v);
-			if (desc->column[0] == NM_ORDER_BPCHAR)
-				len = bpchartruelen(VARDATA_ANY(v), len);
-			if (pass == 0)
-				any = any || len > words * 8;
-			else
-				t[i].entry.key = nm_key_word(desc, VARDATA_ANY(v), len, words);
-		}
-		if (!any)
+		if (!ordering_bytes(spool, t[i].itup, words, &data, &len))
 			return false;
+		any = any || len > words * 8;
+	}
+	if (!any)
+		return false;
+	for (int64 i = 0; i < n; i++)
+	{
+		(void) ordering_bytes(spool, t[i].itup, words, &data, &len);
+		t[i].entry.key = nm_key_word(&spool->idx->desc, data, len, words);
 	}
 	return true;
 }
@@ -270,9 +313,9 @@ nm_spool_general_flush(NmSpool *spool)
 			CHECK_FOR_INTERRUPTS();
 		/* sorting has changed it */
 		if (spool->heads)
-			t->entry.key = nm_tuple_head(&spool->idx->desc, t->itup);
+			t->entry.key = head_of_tuple(spool, t->itup);
 		nm_run_write(run, &t->entry, sizeof(NmSpoolEntry));
-		nm_run_write(run, t->itup, MAXALIGN(IndexTupleSize(t->itup)));
+		nm_run_write(run, t->itup, nm_spool_tuple_size(spool, t->itup));
 	}
 	nm_run_end(spool, run);
 	spool->nentries = 0;
@@ -323,11 +366,13 @@ nm_spool_general_add(NmSpool *spool, Datum *values, bool *isnull, ItemPointer ti
 		nm_spool_general_flush(spool);
 
 	t = &spool->tuples[spool->nentries];
-	old = MemoryContextSwitchTo(spool->tuple_cxt);
+	old = MemoryContextSwitchTo(spool->locale ? spool->cxt : spool->tuple_cxt);
 	t->itup = nm_form_tuple(&spool->idx->desc, spool->index, values, isnull, tid);
 	MemoryContextSwitchTo(old);
+	if (spool->locale)
+		t->itup = nm_sort_key_attach(spool, t->itup);
 	t->entry.what = what | (isnull[0] ? NM_WHAT_FLAG : 0);
-	t->entry.key = nm_tuple_head(&spool->idx->desc, t->itup);
+	t->entry.key = head_of_tuple(spool, t->itup);
 
 	spool->ntotal++;
 	if (is_abbreviated(spool) && spool->ntotal >= spool->abbrev_next)
@@ -343,6 +388,11 @@ nm_spool_general_add(NmSpool *spool, Datum *values, bool *isnull, ItemPointer ti
 		t->entry.key = (uint64) ssup->abbrev_converter(index_getattr(t->itup, 1, spool->idx->desc.tupdesc, &null), ssup);
 	}
 	spool->nentries++;
+	if (spool->locale && spool->ntotal >= spool->abbrev_next)
+	{
+		spool->abbrev_next *= 2;
+		nm_sort_keys_review(spool);
+	}
 }
 
 void

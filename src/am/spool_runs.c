@@ -4,7 +4,8 @@
  *	  Sorted runs on temporary files, and their merge into the tree.
  *
  * A run is a sequence of records: an NmSpoolEntry and, GENERAL, its index
- * tuple, padded to MAXALIGN.
+ * tuple, padded to MAXALIGN, and where there are sort keys the tuple's, padded
+ * likewise.
  *
  * IDENTIFICATION
  *	  src/am/spool_runs.c
@@ -20,7 +21,9 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-StaticAssertDecl(sizeof(NmSpoolEntry) + MAXALIGN(NM_MAX_KEY_SIZE) <= NM_RUN_BUFFER / 2,
+StaticAssertDecl(sizeof(NmSpoolEntry) + MAXALIGN(NM_MAX_KEY_SIZE) +
+						 MAXALIGN(sizeof(NmSortKey) + NM_SORT_KEY_MAX) <=
+					 NM_RUN_BUFFER / 2,
 				 "a run's buffer holds some records");
 
 static void
@@ -172,17 +175,23 @@ record_size(const NmSpool *spool, const NmSpoolEntry *e)
 {
 	if (spool->fixed)
 		return sizeof(NmSpoolEntry);
-	return sizeof(NmSpoolEntry) + MAXALIGN(IndexTupleSize(nm_record_tuple(e)));
+	return sizeof(NmSpoolEntry) + nm_spool_tuple_size(spool, nm_record_tuple(e));
 }
 
 /* Have a whole record at buf + pos; false at the run's end. */
 static bool
 have_record(const NmSpool *spool, NmRun *run)
 {
+	Size size = sizeof(NmSpoolEntry);
+
 	if (spool->fixed)
-		return have_bytes(run, sizeof(NmSpoolEntry));
-	return have_bytes(run, sizeof(NmSpoolEntry) + sizeof(IndexTupleData)) &&
-		   have_bytes(run, record_size(spool, current_record(run)));
+		return have_bytes(run, size);
+	if (!have_bytes(run, size + sizeof(IndexTupleData)))
+		return false;
+	size += MAXALIGN(IndexTupleSize(nm_record_tuple(current_record(run))));
+	if (spool->locale && !have_bytes(run, size + sizeof(NmSortKey)))
+		return false;
+	return have_bytes(run, record_size(spool, current_record(run)));
 }
 
 /*
