@@ -61,7 +61,21 @@ has_sort_keys(pg_locale_t locale)
 static int
 make_sort_key(pg_locale_t locale, const char *src, int len, char *dest, int max)
 {
+#if PG_VERSION_NUM >= 180000
 	return (int) pg_strnxfrm_prefix(dest, max, src, len, locale);
+#else
+	/* before 18 that function reads on to a zero byte, whatever length it gets */
+	char room[1024];
+	char *terminated = len < sizeof(room) ? room : palloc(len + 1);
+	int n;
+
+	memcpy(terminated, src, len);
+	terminated[len] = '\0';
+	n = (int) pg_strxfrm_prefix(dest, terminated, max, locale);
+	if (terminated != room)
+		pfree(terminated);
+	return n;
+#endif
 }
 
 #elif defined(USE_ICU)
