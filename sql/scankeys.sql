@@ -60,7 +60,7 @@ SET work_mem = '64kB';
 SELECT count(*) FROM lossy WHERE a < 50;
 RESET ALL; SET search_path = scratch;
 
--- Row comparison: not an index qual for a foreign AM, the answer is right all the same.
+-- Row comparison: a condition on its first column, and a filter (more in implied.sql).
 SELECT nm_test.compare('SELECT * FROM s WHERE (b, a) > (11, 250)');
 SELECT nm_test.compare('SELECT * FROM s WHERE (b, a) > (11, 250) AND b >= 11');
 

@@ -116,6 +116,7 @@ _PG_init(void)
 	nm_define_gucs(preloading);
 	nm_init_reloptions();
 	nm_planner_install_hooks();
+	nm_implied_install_hook();
 	nm_utility_install_hooks();
 	nm_xact_install_callbacks();
 

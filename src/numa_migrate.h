@@ -135,6 +135,7 @@ extern void nm_loader_register_launcher(void); /* am/launcher.c */
 
 /* Hook installers, called once per process from _PG_init (preloaded or not). */
 extern void nm_planner_install_hooks(void);	 /* am/planner.c */
+extern void nm_implied_install_hook(void);	 /* am/implied.c */
 extern void nm_utility_install_hooks(void);	 /* am/utility.c */
 extern void nm_xact_install_callbacks(void); /* am/lifecycle.c */
 extern void nm_init_reloptions(void);		 /* am/options.c */
