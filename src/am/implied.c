@@ -60,13 +60,6 @@ add_implied(PlannerInfo *root, List *implied, RestrictInfo *from, Expr *clause)
 	return lappend(implied, rinfo);
 }
 
-/* Is it about this column of the index, either side? */
-static bool
-about_column(Node *left, Node *right, int col, IndexOptInfo *index)
-{
-	return match_index_to_operand(left, col, index) || match_index_to_operand(right, col, index);
-}
-
 /*
  * (a, b) > (x, y) implies a >= x, whatever is NULL: where a >= x is false or
  * unknown, a row comparison is.
@@ -74,24 +67,35 @@ about_column(Node *left, Node *right, int col, IndexOptInfo *index)
 static Expr *
 of_row_comparison(RowCompareExpr *row, int col, IndexOptInfo *index)
 {
-	Node *left = linitial(row->largs);
-	Node *right = linitial(row->rargs);
+	Expr *left = linitial(row->largs);
+	Expr *right = linitial(row->rargs);
 	Oid family = linitial_oid(row->opfamilies);
 	Oid op = linitial_oid(row->opnos);
 	int strategy;
 	Oid left_type;
 	Oid right_type;
+	bool on_right = false;
 
-	if (!about_column(left, right, col, index))
-		return NULL;
+	if (!match_index_to_operand((Node *) left, col, index))
+	{
+		if (!match_index_to_operand((Node *) right, col, index))
+			return NULL;
+		on_right = true;
+	}
 	get_op_opfamily_properties(op, family, false, &strategy, &left_type, &right_type);
 	if (strategy == BTLessStrategyNumber)
 		op = get_opfamily_member(family, left_type, right_type, BTLessEqualStrategyNumber);
 	else if (strategy == BTGreaterStrategyNumber)
 		op = get_opfamily_member(family, left_type, right_type, BTGreaterEqualStrategyNumber);
+	if (OidIsValid(op) && on_right)
+	{
+		op = get_commutator(op);
+		left = linitial(row->rargs);
+		right = linitial(row->largs);
+	}
 	if (!OidIsValid(op))
 		return NULL;
-	return make_opclause(op, BOOLOID, false, copyObject((Expr *) left), copyObject((Expr *) right),
+	return make_opclause(op, BOOLOID, false, copyObject(left), copyObject(right),
 						 InvalidOid, linitial_oid(row->inputcollids));
 }
 
