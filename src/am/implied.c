@@ -167,7 +167,6 @@ of_function(PlannerInfo *root, Node *clause, int col, IndexOptInfo *index)
 	Oid support;
 	int arg = 0;
 	ListCell *lc;
-	List *conditions;
 
 	if (!OidIsValid(family))
 		return NIL;
@@ -209,8 +208,7 @@ of_function(PlannerInfo *root, Node *clause, int col, IndexOptInfo *index)
 	request.opfamily = family;
 	request.indexcollation = index->indexcollations[col];
 	request.lossy = true;
-	conditions = (List *) DatumGetPointer(OidFunctionCall1(support, PointerGetDatum(&request)));
-	return conditions;
+	return (List *) DatumGetPointer(OidFunctionCall1(support, PointerGetDatum(&request)));
 }
 
 /* All that the index's restrictions imply and core does not find itself. */
@@ -290,8 +288,11 @@ nm_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry
 	create_index_paths(root, rel);
 	rel->indexlist = saved;
 	forboth(lc, indexes, lc2, restrictions)
-		lfirst_node(IndexOptInfo, lc)
-			->indrestrictinfo = lfirst(lc2);
+	{
+		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
+
+		index->indrestrictinfo = lfirst(lc2);
+	}
 }
 
 void
