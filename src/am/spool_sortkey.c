@@ -24,6 +24,8 @@
  */
 #include "postgres.h"
 
+#include <dlfcn.h>
+
 #include "am/am.h"
 
 #include "am/spool.h"
@@ -80,10 +82,30 @@ make_sort_key(pg_locale_t locale, const char *src, int len, char *dest, int max)
 
 #elif defined(USE_ICU)
 
+/*
+ * Core has no function for this yet.  The library's own have its version in
+ * their names, and the headers may be of another one than the server's library:
+ * that must not keep the server from starting, and a collator must not be given
+ * to another library than that which made it.
+ */
+extern __typeof__(ucol_nextSortKeyPart) ucol_nextSortKeyPart __attribute__((weak));
+extern __typeof__(uiter_setUTF8) uiter_setUTF8 __attribute__((weak));
+extern __typeof__(uiter_setString) uiter_setString __attribute__((weak));
+extern __typeof__(u_errorName) u_errorName __attribute__((weak));
+
 static bool
 has_sort_keys(pg_locale_t locale)
 {
-	return locale->provider == COLLPROVIDER_ICU;
+	Dl_info function;
+	Dl_info collator;
+
+	if (locale->provider != COLLPROVIDER_ICU || ucol_nextSortKeyPart == NULL ||
+		uiter_setUTF8 == NULL || uiter_setString == NULL || u_errorName == NULL)
+		return false;
+	/* a collator is an object of C++, whose first word points to its class's functions */
+	return dladdr((void *) ucol_nextSortKeyPart, &function) != 0 &&
+		   dladdr(*(void **) locale->info.icu.ucol, &collator) != 0 &&
+		   function.dli_fbase == collator.dli_fbase;
 }
 
 static int
