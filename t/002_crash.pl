@@ -38,11 +38,6 @@ sub all_same
 	check_all($node, $when);
 }
 
-sub wait_back
-{
-	$node->poll_query_until('postgres', 'SELECT 1', '1') or die 'server did not come back';
-}
-
 # A session that inserts for ever, each row its own transaction; its backend's PID.
 sub inserter
 {
@@ -76,7 +71,6 @@ foreach my $round (1 .. 3)
 	my $before = time;
 	is(kill('KILL', $pid), 1, "round $round: killed a backend that inserts");
 	end_session($s);
-	wait_back();
 	my $new = wait_worker($node, $worker);
 	ok($new ne '', "round $round: the worker is back");
 	# "Fix background worker not restarting after crash-and-restart cycle",
@@ -94,9 +88,10 @@ $b->query(q(CREATE FUNCTION slow(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 
 $b->{stdin} .= "CREATE INDEX t_slow ON t USING numa_btree (slow(id));\n";
 $b->{run}->pump_nb;
 sleep(0.5);
+my $worker = wait_worker($node);
 is(kill('KILL', $bpid), 1, 'killed a backend that builds an index');
 end_session($b);
-wait_back();
+isnt(wait_worker($node, $worker), '', 'the server is back');
 is($node->safe_psql('postgres', q(SELECT to_regclass('t_slow') IS NULL)), 't', 'the killed index is not there');
 all_same('after a killed build');
 $node->safe_psql('postgres', 'CREATE INDEX t_again ON t USING numa_btree (id DESC)');

@@ -74,8 +74,6 @@ $node->append_conf('postgresql.conf', 'restart_after_crash = on');
 $node->start;
 $pid = wait_worker($node);
 kill('KILL', $pid);
-sleep(0.2);
-$node->poll_query_until('postgres', 'SELECT 1', '1');
 $again = wait_worker($node, $pid);
 ok($again ne '' && $again ne $pid, 'it comes back after kill -9');
 same_rows($node, 'SELECT id FROM t WHERE id > 0 ORDER BY id', 't_id', 'after kill -9 of the worker');

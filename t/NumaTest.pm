@@ -102,13 +102,15 @@ sub worker_pid
 	return $node->safe_psql('postgres', 'SELECT pid FROM numa.stat_migrator');
 }
 
-# Wait until a worker runs whose process is not $old; its PID, or ''.
+# Wait until a worker runs whose process is not $old; its PID, or ''. The server may
+# be down, or about to notice that a process was killed.
 sub wait_worker
 {
 	my ($node, $old) = @_;
 	foreach my $i (1 .. 300)
 	{
-		my $pid = worker_pid($node);
+		my ($rc, $pid) = $node->psql('postgres', 'SELECT pid FROM numa.stat_migrator');
+		$pid = '' if $rc != 0;
 		return $pid if $pid ne '' && $pid ne ($old // '') && kill(0, $pid);
 		select(undef, undef, undef, 0.1);
 	}
