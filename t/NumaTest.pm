@@ -95,11 +95,12 @@ sub end_session
 	return;
 }
 
-# Process ID of the background worker, '' if it does not run.
+# Process ID of the background worker, '' if it does not run or the server does not answer.
 sub worker_pid
 {
 	my ($node) = @_;
-	return $node->safe_psql('postgres', 'SELECT pid FROM numa.stat_migrator');
+	my ($rc, $pid) = $node->psql('postgres', 'SELECT pid FROM numa.stat_migrator');
+	return $rc == 0 ? $pid : '';
 }
 
 # Wait until a worker runs whose process is not $old; its PID, or ''. The server may
@@ -109,8 +110,7 @@ sub wait_worker
 	my ($node, $old) = @_;
 	foreach my $i (1 .. 300)
 	{
-		my ($rc, $pid) = $node->psql('postgres', 'SELECT pid FROM numa.stat_migrator');
-		$pid = '' if $rc != 0;
+		my $pid = worker_pid($node);
 		return $pid if $pid ne '' && $pid ne ($old // '') && kill(0, $pid);
 		select(undef, undef, undef, 0.1);
 	}

@@ -545,6 +545,8 @@ extern void nm_predicate_check_insert(NmIndex *idx, Relation index, Relation hea
 extern void nm_costestimate(struct PlannerInfo *root, struct IndexPath *path,
 							double loop_count, Cost *startup, Cost *total,
 							Selectivity *selectivity, double *correlation, double *pages);
+/* Is an index that the planner knows ours?  The callback tells. */
+extern bool nm_index_is_ours(const struct IndexOptInfo *info);
 
 extern IndexBuildResult *nm_build(Relation heap, Relation index, struct IndexInfo *indexInfo);
 extern void nm_buildempty(Relation index);

@@ -9,7 +9,7 @@
  *	- LIKE, ~ and starts_with() on a text_pattern_ops column;
  *	- before 18, inet << net;
  *	- in 15, a boolean column standing alone.
- * Here the same or, of a row comparison, what its first columns say (a >= 1) is
+ * Here the same or, of a row comparison, what its first column says (a >= 1) is
  * added to what core matches with our indexes, and core is asked for their paths
  * once more.  The clause itself stays a filter, so that nothing hangs on a
  * condition's being exact.
@@ -160,16 +160,14 @@ btree_family(int col, IndexOptInfo *index)
 static List *
 of_function(PlannerInfo *root, Node *clause, int col, IndexOptInfo *index)
 {
-	Oid family = btree_family(col, index);
 	SupportRequestIndexCondition request;
 	List *args;
 	Oid function;
+	Oid family;
 	Oid support;
 	int arg = 0;
 	ListCell *lc;
 
-	if (!OidIsValid(family))
-		return NIL;
 	if (IsA(clause, OpExpr))
 	{
 		set_opfuncid((OpExpr *) clause);
@@ -193,6 +191,10 @@ of_function(PlannerInfo *root, Node *clause, int col, IndexOptInfo *index)
 		arg++;
 	}
 	if (lc == NULL)
+		return NIL;
+	/* catalogs are asked last: this is done for every restriction of a query */
+	family = btree_family(col, index);
+	if (!OidIsValid(family))
 		return NIL;
 	support = get_func_support(function);
 	if (!OidIsValid(support))
@@ -270,9 +272,7 @@ nm_set_rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
 		List *implied;
 
-		/* the callback tells whose it is */
-		if ((void *) index->amcostestimate != (void *) nm_costestimate ||
-			(index->indpred != NIL && !index->predOK))
+		if (!nm_index_is_ours(index) || (index->indpred != NIL && !index->predOK))
 			continue;
 		implied = implied_clauses(root, index);
 		if (implied == NIL)

@@ -193,6 +193,12 @@ index_usable(IndexOptInfo *info, RelOptInfo *rel)
 	return true;
 }
 
+bool
+nm_index_is_ours(const struct IndexOptInfo *info)
+{
+	return (void *) info->amcostestimate == (void *) nm_costestimate;
+}
+
 /* Take out what can't be used, and put in what the file does not tell. */
 static void
 filter_indexes(RelOptInfo *rel)
@@ -205,9 +211,8 @@ filter_indexes(RelOptInfo *rel)
 	{
 		IndexOptInfo *info = lfirst_node(IndexOptInfo, lc);
 
-		/* the callback tells whose it is; a hypothetical one has no storage */
-		if ((void *) info->amcostestimate != (void *) nm_costestimate ||
-			info->hypothetical || index_usable(info, rel))
+		/* a hypothetical one has no storage */
+		if (!nm_index_is_ours(info) || info->hypothetical || index_usable(info, rel))
 			keep = lappend(keep, info);
 		else
 			changed = true;

@@ -113,7 +113,7 @@ struct NmSpool
 	struct pg_locale_struct *locale; /* sort keys are made by it; else NULL */
 	int sort_key_step;				 /* how long they are from now on */
 	int64 ntotal;					 /* tuples ever added, and when to look again ... */
-	int64 abbrev_next;				 /* ... whether abbreviating is worth it */
+	int64 review_next;				 /* ... whether abbreviating, or long sort keys, pay */
 	SortSupportData support[INDEX_MAX_KEYS];
 	NmTupleBuffer image; /* of the entry that is handed to the tree */
 

@@ -173,7 +173,7 @@ nm_spool_general_begin(NmSpool *spool)
 		}
 		ssup->ssup_reverse = (desc->indoption[i] & INDOPTION_DESC) != 0;
 	}
-	spool->abbrev_next = 10;
+	spool->review_next = 10;
 
 	spool->tuple_cxt = GenerationContextCreate(spool->cxt, "numa_btree spool tuples",
 											   ALLOCSET_DEFAULT_SIZES);
@@ -375,10 +375,13 @@ nm_spool_general_add(NmSpool *spool, Datum *values, bool *isnull, ItemPointer ti
 	t->entry.key = head_of_tuple(spool, t->itup);
 
 	spool->ntotal++;
-	if (is_abbreviated(spool) && spool->ntotal >= spool->abbrev_next)
+	if (spool->ntotal >= spool->review_next)
 	{
-		spool->abbrev_next *= 2;
-		if (ssup->abbrev_abort((int) Min(spool->ntotal, INT_MAX), ssup))
+		spool->review_next *= 2;
+		if (spool->locale)
+			nm_sort_keys_review(spool);
+		else if (is_abbreviated(spool) &&
+				 ssup->abbrev_abort((int) Min(spool->ntotal, INT_MAX), ssup))
 			nm_spool_general_stop_abbreviating(spool);
 	}
 	if (is_abbreviated(spool) && !isnull[0])
@@ -388,11 +391,6 @@ nm_spool_general_add(NmSpool *spool, Datum *values, bool *isnull, ItemPointer ti
 		t->entry.key = (uint64) ssup->abbrev_converter(index_getattr(t->itup, 1, spool->idx->desc.tupdesc, &null), ssup);
 	}
 	spool->nentries++;
-	if (spool->locale && spool->ntotal >= spool->abbrev_next)
-	{
-		spool->abbrev_next *= 2;
-		nm_sort_keys_review(spool);
-	}
 }
 
 void

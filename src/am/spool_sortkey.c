@@ -162,10 +162,8 @@ nm_sort_keys_begin(NmSpool *spool)
 		!OidIsValid(desc->collation[0]))
 		return;
 	locale = pg_newlocale_from_collation(desc->collation[0]);
-	if (locale == NULL || !has_sort_keys(locale))
-		return;
-	spool->locale = locale;
-	spool->sort_key_step = 0;
+	if (locale != NULL && has_sort_keys(locale))
+		spool->locale = locale;
 }
 
 /* A copy of the tuple, which is freed, with its sort key, in the tuples' context. */

@@ -345,14 +345,13 @@ touch_start(const NmPage *leaf)
 NM_RACY static inline void
 prefetch_entries(const NmPage *leaf, int guess)
 {
-	const char *body = leaf->body;
 	int at = guess < leaf->n ? guess : 0;
 
-	for (int i = 192; i < 512; i += 64)
-		__builtin_prefetch(body + 8 * at + i);
-	for (int i = 64; i < 256; i += 64)
-		__builtin_prefetch(body + 8 * NM_LEAF_CAP + 4 * at + i);
-	__builtin_prefetch(body + 12 * NM_LEAF_CAP + 2 * at + 64);
+	for (int i = 24; i < 64; i += 8)
+		__builtin_prefetch(nm_fx_keys(leaf) + at + i);
+	for (int i = 16; i < 64; i += 16)
+		__builtin_prefetch(nm_leaf_blk(leaf) + at + i);
+	__builtin_prefetch(nm_leaf_off(leaf) + at + 32);
 }
 
 /* Will a scan go on behind a leaf of n entries that ends at high? */
